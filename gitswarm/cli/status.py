@@ -38,10 +38,10 @@ from gitswarm.ledger.archive import archived_runs, discarded_runs, is_lifted
 from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.hub_archive import archived_on_hub, overviews_on_hub
-from gitswarm.ledger.kept_overviews import kept_overview
+from gitswarm.ledger.kept_overviews import kept_overviews
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
-from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview, overviews
+from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.stored_json import ConcernFields
 from gitswarm.records.execution import RUNS_FOLDER, created_at
@@ -169,7 +169,7 @@ def list_runs(
         _list_hub(repository, chosen, state, most, everything=everything, as_json=as_json)
         return
     runs = not_older(repository, all_runs(repository), since)
-    listed = overviews(repository, runs if state else runs[:most], kept_overview)
+    listed = kept_overviews(repository, runs if state else runs[:most])
     found = list(listed.runs)
     archived: set[str] = set()
     if everything:
@@ -179,7 +179,7 @@ def list_runs(
         found += [archived_overview(repository, each) for each in (old if state else old[:most])]
         found.sort(key=lambda item: item.run_id, reverse=True)
     found = [item for item in found if state in (None, item.state.value, state_word(item))][:most]
-    lost = runs_without_branch(repository)
+    lost = runs_without_branch(repository, seen={each.run_id for each in listed.runs})
     for error in listed.unreadable:
         err(f"unreadable: {error.message}")
         advise(error.hint)

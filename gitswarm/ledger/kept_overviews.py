@@ -6,48 +6,68 @@ judges it asks `overview`.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from gitswarm import __version__
 from gitswarm.git.object_reader import hash_object
-from gitswarm.git.owners import owner_of, starting_of
+from gitswarm.git.owners import locks_folder, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import printed_objects
-from gitswarm.ledger.archived_overview import overview_of
-from gitswarm.ledger.finding import journal_folder
-from gitswarm.ledger.journal_files import journal_files
-from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.overview import RunOverview, overview
+from gitswarm.ledger.layout import RunLayout, run_of
+from gitswarm.ledger.overview import Listed, RunOverview, overview, overviews
+from gitswarm.records.execution import BRANCH_PREFIX
 
 _FOLDER = "overviews"
 _LAND = "git swarm land"
+_FORM = f"{__version__} {' '.join(RunOverview.__struct_fields__)}"
+_WORTH = 500
+"""To read a run's commits takes about as long as to write the file with so many."""
 _FEW = 100
 """Objects that are read each time: one process, whatever is kept."""
 
 
-def kept_overview(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
-    """As `overview`, which is asked where there is no file, or one of another time.
+class _KeptRuns(Struct):
+    """`form`: what the file was written by. `runs`: by id, how a run's refs stood, and its overview then."""
 
-    :raises NotFoundError: no such run.
-    """
-    stands = _stands(repository, layout)
-    file = kept_folder(repository) / f"{layout.run_id}.json"
-    kept = _read(file, stands) if stands is not None else None
-    if kept is not None:
-        worktree = repository.worktree_made_for(layout.branch)
-        return replace(kept, worktree=str(worktree.path) if worktree else None)
-    found = overview(repository, layout)
-    # What `land` has to be told depends on branches that are not the run's.
-    if stands is not None and not found.hint.startswith(_LAND) and _stands(repository, layout) == stands:
-        write_kept(file, json.dumps({"stands": stands, "overview": found.to_plain()}).encode())
-    return found
+    form: str
+    runs: dict[str, tuple[str, Raw]]
+
+
+def kept_overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Listed:
+    """As `overviews`, which reads the commits of a run; here only of those whose refs have moved since."""
+    file = kept_folder(repository) / "runs"
+    kept, stands, fresh = _read_runs(file), _stands(repository), dict[str, tuple[str, Raw]]()
+    decode = msgspec.msgpack.Decoder(RunOverview).decode
+    with_worktree = {linked.made_for for linked in repository.linked_worktrees()}
+
+    def standing(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
+        run, stood = layout.run_id, stands.get(layout.run_id)
+        with suppress(LookupError, msgspec.DecodeError):
+            if stood is not None and kept[run][0] == stood:
+                found = decode(kept[run][1])
+                made = repository.worktree_made_for(layout.branch) if layout.branch in with_worktree else None
+                return replace(found, worktree=str(made.path)) if made else found
+        found = overview(repository, layout)
+        # What `land` has to be told depends on branches that are not the run's.
+        if stood is not None and not found.hint.startswith(_LAND):
+            fresh[run] = (stood, Raw(msgspec.msgpack.encode(replace(found, worktree=None))))
+        return found
+
+    listed = overviews(repository, runs, standing)
+    if len(fresh) * _WORTH > len(kept):
+        stands = _stands(repository)  # else a run that moved meanwhile would be kept as it stood on the way
+        there = {run: each for run, each in {**kept, **fresh}.items() if stands.get(run) == each[0]}
+        write_kept(file, msgspec.msgpack.encode(_KeptRuns(_FORM, there)))
+    return listed
 
 
 def forget_overviews(repository: RepositoryReader) -> None:
@@ -61,24 +81,37 @@ def kept_folder(repository: RepositoryReader) -> Path:
     return repository.swarm_dir / _FOLDER
 
 
-def _stands(repository: RepositoryReader, layout: RunLayout) -> str | None:
-    """Everything that a run's overview depends on, as a digest; None: it is executed, or was cut off."""
+def _stands(repository: RepositoryReader) -> dict[str, str]:
+    """Everything that the overview of a run depends on, as a digest by its id; without runs that are executed, or
+    were cut off."""
     import hashlib  # noqa: PLC0415 - 2 ms of OpenSSL
 
-    run, common = layout.run_id, repository.common_dir
-    if starting_of(common, run) or owner_of(common, run) or journal_files(journal_folder(repository, layout)):
-        return None
-    prefixes = (layout.branch, f"refs/swarm/{run}/", f"refs/notes/swarm/{run}/")
-    refs = [sorted(repository.refs.values(prefix).items()) for prefix in prefixes]
-    return hashlib.sha256(repr((__version__, RunOverview.__struct_fields__, refs)).encode()).hexdigest()
+    refs = defaultdict[str | None, list[str]](list)
+    for prefix in (f"refs/heads/{BRANCH_PREFIX}", "refs/swarm/", "refs/notes/swarm/"):
+        for name, to in repository.refs.values(prefix).items():
+            refs[run_of(name)].append(f"{name} {to}")
+    busy = {None, *_executed_or_cut_off(repository)}
+    return {
+        run: hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        for run, lines in refs.items()
+        if run is not None and run not in busy
+    }
 
 
-def _read(file: Path, stands: str) -> RunOverview | None:
-    try:
-        plain = json.loads(file.read_bytes())
-        return overview_of(plain["overview"]) if plain["stands"] == stands else None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):  # nothing that we wrote
-        return None
+def _executed_or_cut_off(repository: RepositoryReader) -> Iterator[str]:
+    common = repository.common_dir
+    for file in chain(*(locks_folder(common).glob(f"*.{name}") for name in ("owner", "starting"))):
+        if starting_of(common, file.stem) or owner_of(common, file.stem):
+            yield file.stem
+    for journal in (repository.swarm_dir / "journal").glob("*/*.jsonl"):
+        yield journal.parent.name
+
+
+def _read_runs(file: Path) -> dict[str, tuple[str, Raw]]:
+    with suppress(OSError, msgspec.DecodeError):  # there is none, or nothing that we wrote
+        kept = msgspec.msgpack.decode(file.read_bytes(), type=_KeptRuns)
+        return kept.runs if kept.form == _FORM else {}
+    return {}
 
 
 def write_kept(file: Path, content: bytes) -> None:

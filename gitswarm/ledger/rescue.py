@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -21,15 +22,16 @@ _BASE = "/base"
 
 
 def runs_without_branch(
-    repository: RepositoryReader, text: str = "", *, reads_commits: bool = True
+    repository: RepositoryReader, text: str = "", *, seen: Collection[str] = (), reads_commits: bool = True
 ) -> list[RunLayout]:
     """Runs whose name holds `text` and of which no branch holds a commit any more; archived ones have none.
 
+    :param seen: runs whose commits were read on their branches just now.
     :param reads_commits: False: a branch that is there is taken for the run's, wherever it was moved.
     """
     branches = repository.refs.values(f"refs/heads/{BRANCH_PREFIX}")
     names = (name.removeprefix(_PREFIX).removesuffix(_BASE) for name in repository.refs.list(_PREFIX))
-    layouts = [RunLayout(name) for name in names if text in name and RUN_ID.fullmatch(name)]
+    layouts = [RunLayout(name) for name in names if text in name and name not in seen and RUN_ID.fullmatch(name)]
     lost = [
         layout
         for layout in layouts

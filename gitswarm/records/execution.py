@@ -50,7 +50,7 @@ def _ticks(moment: datetime) -> int:
 def created_at(run_id: str) -> datetime:
     """The moment that an id names; the epoch for one that names no day of the calendar."""
     try:
-        second = datetime.strptime(run_id[4:19], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+        second = datetime.fromisoformat(f"{run_id[4:12]}T{run_id[13:19]}").replace(tzinfo=UTC)
     except ValueError:
         return _EPOCH
     # Rounded up: the tick that it is turned into again is the same.

@@ -33,7 +33,7 @@ def test_a_run_is_read_again_when_something_of_it_changed(project: Project, aske
     project.commit({".swarm/flows/one.yaml": FLOW})
     project.swarm("start", "one", "--script", project.script(SCRIPT), "--allow-stub")
     run = str(project.json("list")[0]["run_id"])
-    kept = project.root / ".git" / "swarm" / "overviews" / f"{run}.json"
+    kept = project.root / ".git" / "swarm" / "overviews" / "runs"
 
     def reads(change: Callable[[], object] = lambda: None) -> bool:
         """Whether a list reads the run's commits after a change; it says what `status` says in any case."""
@@ -52,9 +52,10 @@ def test_a_run_is_read_again_when_something_of_it_changed(project: Project, aske
     journal.parent.mkdir(exist_ok=True)
     assert reads(lambda: journal.write_text("{}\n", encoding="utf-8"))
     assert not reads(journal.unlink)
-    whole = kept.read_text(encoding="utf-8")
-    for damaged in ("", "[]", whole.replace('"overview": {', '"overview": {}, "x": {')):
-        kept.write_text(damaged, encoding="utf-8")
+    whole = kept.read_bytes()
+    before, field, behind = whole.rpartition(b"steps_completed")
+    for damaged in (b"", b"[]", whole[:-9], before + field.upper() + behind):
+        kept.write_bytes(damaged)
         assert reads()
     assert not reads()
     project.swarm("resume")
@@ -62,3 +63,22 @@ def test_a_run_is_read_again_when_something_of_it_changed(project: Project, aske
     assert (reads(), reads()) == (True, True)  # how to land it depends on other branches
     project.swarm("gc")
     assert not kept.parent.exists()
+
+
+def test_a_run_that_moves_while_it_is_read_is_read_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.commit({".swarm/flows/one.yaml": FLOW})
+    project.swarm("start", "one", "--script", project.script(SCRIPT), "--allow-stub")
+
+    run = str(project.json("status")["run_id"])
+    branch = RunLayout(run).branch
+    tip = project.git("rev-parse", branch).strip()
+
+    def read(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
+        project.git("update-ref", branch, f"{tip}~2")  # before the second step and the end
+        return overview(repository, layout)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gitswarm.ledger.kept_overviews.overview", read)
+        assert project.json("list")[0]["steps_executed"] == 1
+    project.git("update-ref", branch, tip)
+    assert project.json("list")[0]["steps_executed"] == 2

@@ -6,7 +6,8 @@
 
 cosmic-ray makes the mutants: conditions, comparisons, constants and exceptions, the same number in each of `ROOMS`.
 A test reaches a mutant when it, or a fixture of its module, enters the mutated function. Of those tests the cheapest
-run first, until `--seconds` of what they took are spent. A mutant is caught when one fails, or does not end.
+of each module are taken, then the second cheapest, until `--seconds` of what they took are spent. A mutant is caught
+when one fails, or does not end.
 
 To compare the suites of two versions, sample in both with `--same-as` the other's checkout: the same mutants, of
 functions that have the same text in both.
@@ -45,7 +46,7 @@ OPERATORS = re.compile(
     r"|ReplaceFalseWithTrue|ReplaceBreakWithContinue|ReplaceContinueWithBreak|ReplaceUnaryOperator_Delete_Not"
     r"|ZeroIterationForLoop|ExceptionReplacer|ReplaceBinaryOperator_(Add_Sub|Sub_Add))"
 )
-SIZE, SEED, SECONDS = 120, 14, 12.0
+SIZE, SEED, SECONDS = 120, 14, 30.0
 _LONGEST_S, _LONGEST_TEST_S = 900, 120
 _PROBE = (
     '{indent}getattr(__builtins__, "get", lambda name: None)("swarm_reached") and swarm_reached("{place}")  # noqa\n'
@@ -252,7 +253,13 @@ def run(
 
 def _cheapest(reaching: Sequence[Reach], seconds: float) -> list[str]:
     chosen: set[str] = set()
+    among: Counter[str] = Counter()
+    ranked: list[tuple[int, Reach]] = []
     for each in sorted(reaching, key=lambda each: (each.seconds, each.test)):
+        module = each.test.partition("::")[0]
+        ranked.append((among[module], each))
+        among[module] += 1
+    for _rank, each in sorted(ranked, key=lambda pair: pair[0]):
         if seconds <= 0:
             break
         seconds -= each.seconds

@@ -343,7 +343,7 @@ ROOT = Group(
             },
         ),
         "fleet": Group(
-            "Many runs, on this machine or on many (needs Dask: pip install 'git-swarm[fleet]').",
+            "Many runs: on this machine, on workers (pip install 'git-swarm[fleet]'), on Slurm or Kubernetes.",
             {
                 "run": Command(
                     "fleet.fleet_commands:run",

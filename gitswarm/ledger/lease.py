@@ -151,7 +151,7 @@ def look_at_hub(
     for run in sorted(commits, reverse=True):
         try:
             leases[run] = _parsed(run, found.get(commits[run], b""))
-        except (msgspec.DecodeError, GarbledError) as error:
+        except msgspec.DecodeError as error:
             hint = f"git ls-remote {remote.name} {RunLayout(run).lease_ref}"
             unreadable.append(GarbledError(f"the lease of {run} on {remote.name} cannot be read: {error}", hint=hint))
     return OnHub(refs, leases, tuple(unreadable))

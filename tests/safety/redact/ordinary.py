@@ -7,6 +7,11 @@ JWT_IO = (
     "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
 )
 
+UNSIGNED = (
+    "eyJhbGciOiJub25lIn0.eyJzdWIiOiI4ODM3MjAxIiwibmFtZSI6IkdyYWNlIEgiLCJhZG1pbiI6dHJ1ZX0.kX9_qLw2ZrT7mVb3Yc5NdQ"
+)
+"""Its algorithm is `none`: everybody can make one."""
+
 KUBERNETES = """\
 secretName: my-app-db-credentials-v2
     secretName: letsencrypt-prod-tls2
@@ -133,6 +138,7 @@ Authorization: Bearer mF_9.B5f-4.1JqM
 Authorization: Basic czZCaGRSa3F0MzpnWDFmQmF0M2JW
 token = "{JWT_IO}"
 Authorization: Bearer {JWT_IO}
+Authorization: Bearer {UNSIGNED}
 $password = ConvertTo-SecureString $env:DB_PASSWORD2 -AsPlainText
 'password' => env('DB_PASSWORD', ''),
 <property name="tokenValidatorClass" value="com.acme.Validator2"/>

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from gitswarm.safety.sandbox.bubblewrap import NAMESPACES, Bubblewrap
 from gitswarm.safety.sandbox.control_group import Limits
@@ -161,6 +164,14 @@ def test_a_machine_shows_tools_and_not_the_home(tmp_path: Path) -> None:
 def test_a_home_that_is_the_system_is_not_replaced() -> None:
     assert look_around({}, Path("/")).home is None
     assert look_around({}, Path("/usr")).home is None
+
+
+def test_root_does_not_see_what_only_root_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = covered(Path("/etc/shadow"), Path(os.devnull))
+    assert Path("/etc/shadow").is_file()
+    for user, is_hidden in ((0, True), (1000, False)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert (hidden in look_around({}, None).mounts) == is_hidden
 
 
 def test_a_folder_without_a_virtual_environment_needs_nothing(tmp_path: Path) -> None:

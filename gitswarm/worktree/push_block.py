@@ -72,18 +72,17 @@ def block_pushes(repository: Repository, git_dir: Path) -> Block:
     return block
 
 
-def unblock_pushes(repository: Repository, git_dir: Path) -> bool:
-    """Opens it again; whether it was closed."""
+def unblock_pushes(repository: Repository, git_dir: Path) -> None:
+    """Opens it again."""
     path = git_dir / "config.worktree"
     before = path.read_bytes() if path.exists() else b""
     rest = _without_section(repository, path)
     if rest == before:
-        return False
+        return
     if rest:
         _write(path, rest)
     else:
         path.unlink()
-    return True
 
 
 def _lines(key: str, values: Iterable[str]) -> Iterator[str]:

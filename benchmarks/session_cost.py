@@ -1,9 +1,10 @@
 """What a step with a real session costs, beside the same CLI, `git add` and `git commit` alone.
 
-    python -m benchmarks.session_cost [--engine codex|gemini] [--steps 6] [--rounds 3]
+    python -m benchmarks.session_cost [--engine codex|gemini] [--steps 12] [--rounds 3]
 
 The model is a scripted server on 127.0.0.1 that answers at once: what is left is the machine's own work. Each step
-makes three tool calls. A step of git-swarm asks the policy before each, and asks for a handoff in a second session.
+makes three tool calls. A step of git-swarm asks the policy before each; where it is to hand over, the model does
+so in place of a last word, as Claude does with a schema.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ TOOLS = "Read,Write,Edit,Bash,Grep,Glob"
 
 
 def model(asked: Asked) -> Reply:
-    """Three shell lines, a word, and a handoff when it is asked for."""
-    if asked.wants_result:
-        return use("StructuredOutput", status="VERIFIED", summary="done")
-    if asked.turn < 3:
+    """Three shell lines, then a handoff, or a word where none is wanted."""
+    if asked.turn < 3 and not asked.wants_result:
         return use("Bash", command=f"echo {asked.number} >> file{asked.turn}.txt")
+    if "StructuredOutput" in asked.tools or asked.wants_result:
+        return use("StructuredOutput", status="VERIFIED", summary="done")
     return say("done")
 
 
@@ -59,7 +60,7 @@ class Samples(Struct):
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--engine", choices=tuple(SUBJECTS), default="claude")
     asked = parser.parse_args()

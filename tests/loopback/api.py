@@ -73,7 +73,7 @@ class Asked(Struct, frozen=True):
 
     @property
     def tools(self) -> tuple[str, ...]:
-        return tuple(tool["name"] for tool in self.body.get("tools", ()))
+        return tuple(tool["name"] for tool in self.body.get("tools", ()) if "name" in tool)
 
     @property
     def wants_result(self) -> bool:

@@ -314,6 +314,16 @@ def test_after_a_conflict_it_names_the_flow_of_the_run(project: Project) -> None
     make_run(project, {"make": {"write": {"README.md": "# both\n"}}}).landed()
 
 
+def test_code_that_changed_since_has_met_no_conflict(project: Project) -> None:
+    run = ready(project, {"make": {"write": {"README.md": "# mine\n"}}})
+    run.approve()
+    project.commit({"README.md": "# yours\n"}, "meanwhile")
+    run.land(code=1)
+    (project.worktree(run.id) / "README.md").write_text("# yours\n", encoding="utf-8")
+    assert ask(project, "resume", run.id, "--adopt").code == 0
+    assert run.status()["conflict"] is None
+
+
 def test_status_says_that_a_run_was_rejected(project: Project) -> None:
     run = ready(project)
     run.approve("--reject", "-m", "too clever")

@@ -6,6 +6,7 @@ Reads only; git's replacement refs and grafts do not count.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Literal, NamedTuple
@@ -19,7 +20,8 @@ from gitswarm.git.process import Git
 
 DIRECTORY = 0o040000
 GITLINK = 0o160000
-_ID_BYTES = 20
+_ENTRY = re.compile(rb"([0-7]+) ([^\0]*)\0(.{20})", re.DOTALL)
+"""Of a tree: mode, name, id."""
 _KINDS: Mapping[int, str] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
 Kind = Literal["commit", "tree", "blob"]
@@ -131,7 +133,7 @@ class SealedObjects:
         """
         known = self._trees.get(tree_id)
         if known is None:
-            known = self._trees[tree_id] = dict(_entries(tree_id, self.read(tree_id, "tree")))
+            known = self._trees[tree_id] = _entries(tree_id, self.read(tree_id, "tree"))
         return known
 
     def entry(self, tree_id: str, path: str) -> TreeEntry | None:
@@ -211,15 +213,14 @@ def _named(found: Iterator[tuple[str, TreeEntry | None]]) -> Iterator[tuple[str,
     yield from ((path, entry) for path, entry in found if entry is not None)
 
 
-def _entries(tree_id: str, content: bytes) -> Iterator[tuple[str, TreeEntry]]:
-    at = 0
-    while at < len(content):
-        end = content.find(b"\0", at)
-        mode, _blank, name = content[at:end].partition(b" ")
-        at = end + 1 + _ID_BYTES
-        if end < 0 or at > len(content) or not mode.isdigit():
-            raise _garbled(tree_id, "is not a tree that git can read")
-        yield name.decode(errors="surrogateescape"), TreeEntry(int(mode, 8), content[end + 1 : at].hex())
+def _entries(tree_id: str, content: bytes) -> Entries:
+    found = _ENTRY.findall(content)
+    if sum(len(mode) + len(name) + len(entry_id) + 2 for mode, name, entry_id in found) != len(content):
+        raise _garbled(tree_id, "is not a tree that git can read")
+    return {
+        name.decode(errors="surrogateescape"): TreeEntry(int(mode, 8), entry_id.hex())
+        for mode, name, entry_id in found
+    }
 
 
 def _person(line: bytes) -> Person:

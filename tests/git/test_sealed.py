@@ -104,6 +104,15 @@ def test_what_is_no_tree_is_said(project: Project, kind: str, why: str) -> None:
         sealed(project).tree(object_id)
 
 
+@pytest.mark.parametrize("content", [b"rubbish", b"100644 a\0short", b"9 a\0" + b"i" * 20, b"100644 a\0" + b"i" * 21])
+def test_a_tree_of_other_bytes_is_none(project: Project, content: bytes) -> None:
+    path = project.root / "bytes"
+    path.write_bytes(content)
+    tree = project.git("hash-object", "--literally", "-w", "-t", "tree", str(path))
+    with pytest.raises(GarbledError, match="is not a tree that git can read"):
+        sealed(project).tree(tree)
+
+
 @pytest.mark.parametrize("object_id", ["", "zzz", "1234"])
 def test_what_is_no_id_names_nothing(project: Project, object_id: str) -> None:
     with pytest.raises(GarbledError, match=r"is damaged|is missing"):

@@ -41,7 +41,7 @@ def create_repository(folder: Path, env: Mapping[str, str], author: Person, mess
 
 
 @contextmanager
-def scratch_repository(repository: Repository) -> Iterator[Repository]:
+def merging_repository(repository: Repository) -> Iterator[Repository]:
     """A bare repository without refs in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="git-swarm-") as folder:
         place = Path(folder)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from gitswarm.errors import GarbledError
-from gitswarm.git.merge import scratch_repository
+from gitswarm.git.merge import merging_repository
 from gitswarm.git.object_reader import EMPTY_TREE, Person
 from gitswarm.git.repository import open_repository
+from gitswarm.git.scratch import scratch_repository
 from gitswarm.git.sealed import SealedObjects, TreeEntry, tree_hash
 from tests.conftest import Project
 
@@ -131,13 +132,24 @@ def test_git_s_replacements_do_not_count(project: Project, tree: str) -> None:
     assert sealed(project).read(blob, "blob") == b"2"
 
 
-def test_a_scratch_repository_sees_everything_and_leaves_nothing(project: Project, tree: str) -> None:
+def test_a_repository_to_merge_in_sees_everything_and_leaves_nothing(project: Project, tree: str) -> None:
     repository = open_repository(project.root, project.env)
-    with scratch_repository(repository) as scratch:
+    with merging_repository(repository) as scratch:
         place: Path = scratch.common_dir
         made = scratch.objects.with_subtree(tree, "z", None)
         assert scratch.objects.entry(made, "a-b") == repository.objects.entry(tree, "a-b")
     assert (place.exists(), repository.objects.has(made)) == (False, False)
+
+
+def test_a_scratch_repository_whose_process_was_killed_goes_a_day_later(project: Project) -> None:
+    repository = open_repository(project.root, project.env)
+    repository.swarm_dir.mkdir(exist_ok=True)
+    old, fresh = (repository.swarm_dir / f"scratch-{each}" for each in ("old", "fresh"))
+    for each in (old, fresh):
+        each.mkdir()
+    os.utime(old, (1, 1))
+    with scratch_repository(repository):
+        assert (old.exists(), fresh.exists()) == (False, True)
 
 
 def test_what_a_partial_clone_lacks_is_fetched(project: Project, tree: str, tmp_path: Path) -> None:

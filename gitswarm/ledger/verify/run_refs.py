@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from gitswarm.errors import GarbledError, SwarmError
-from gitswarm.git.merge import scratch_repository
+from gitswarm.git.merge import merging_repository
 from gitswarm.git.refs import Refs
 from gitswarm.git.repository import Repository
 from gitswarm.git.sealed import SealedObjects
@@ -213,7 +213,7 @@ def _is_kept(repository: Repository, layout: RunLayout, commit: str) -> bool:
 
 def _tree(repository: Repository, layout: RunLayout, landing: Landing, base: str) -> Iterator[Mismatch]:
     try:
-        with scratch_repository(repository) as scratch:
+        with merging_repository(repository) as scratch:
             expected = _expected(scratch, layout, landing, base)
             actual = scratch.objects.commit(landing.commit).tree
     except SwarmError as error:

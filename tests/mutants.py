@@ -52,6 +52,7 @@ _PROBE = (
     '{indent}getattr(__builtins__, "get", lambda name: None)("swarm_reached") and swarm_reached("{place}")  # noqa\n'
 )
 _NOTED = "SWARM_REACHED"
+_NOT_MADE = "not made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +272,10 @@ def _cheapest(reaching: Sequence[Reach], seconds: float) -> list[str]:
 def _outcome(copy: Path, mutant: Mutant, tests: Sequence[str]) -> str:
     path = copy / mutant.module
     original = path.read_text(encoding="utf-8")
-    changed = mutate_code(original, get_operator(mutant.operator)(), mutant.occurrence)
+    try:
+        changed = mutate_code(original, get_operator(mutant.operator)(), mutant.occurrence)
+    except AttributeError:  # ExceptionReplacer knows names only, not `os.error`
+        return _NOT_MADE
     while tests:
         _write(path, changed)
         try:
@@ -346,8 +350,8 @@ def main() -> None:
         outcomes.append(outcome)
         print(number, outcome, flush=True)
         rest[1].write_text(json.dumps(outcomes, indent=1))
-    caught = sum(1 for each in outcomes if str(each["outcome"]).startswith("caught"))
-    print(f"{caught} of {len(outcomes)} mutants caught")
+    made = [str(each["outcome"]) for each in outcomes if each["outcome"] != _NOT_MADE]
+    print(f"{sum(1 for each in made if each.startswith('caught'))} of {len(made)} mutants caught")
 
 
 if __name__ == "__main__":

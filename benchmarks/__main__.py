@@ -67,7 +67,12 @@ class Results(Struct, frozen=True):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, a few minutes; compared with such only")
-    parser.add_argument("--only", nargs="+", choices=sorted({each.name for each in BENCHMARKS}))
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=sorted({each.name for each in BENCHMARKS}),
+        help="its rows replace those of the same day and commit",
+    )
     parser.add_argument("--trend", action="store_true", help="measure nothing, show all results that are kept")
     asked = parser.parse_args()
     kept = [msgspec.json.decode(path.read_bytes(), type=Results) for path in sorted(KEPT.glob("*.json"))]
@@ -81,11 +86,14 @@ def main() -> int:
     argv = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     date, machine = datetime.now(UTC).date().isoformat(), f"{os.cpu_count()} × {platform.machine()}"
+    place = KEPT / f"{date}-{commit}{'-quick' if asked.quick else ''}.json"
+    if place.exists():
+        ratios = msgspec.json.decode(place.read_bytes(), type=Results).ratios | ratios
+        kept = [each for each in kept if (each.date, each.commit) != (date, commit)]
     now = Results(date, commit, machine, round(os.getloadavg()[1], 1), asked.quick, ratios)
     print("\n## Against the last kept results\n")
     print("\n".join(_compared(kept[-1] if kept else None, now)))
     KEPT.mkdir(exist_ok=True)
-    place = KEPT / f"{date}-{commit}{'-quick' if asked.quick else ''}.json"
     place.write_bytes(msgspec.json.format(msgspec.json.encode(now)) + b"\n")
     print(f"\nkept in {place.relative_to(ROOT)}")
     if failed:

@@ -42,7 +42,7 @@ class Checkout:
 
     def git(self, *arguments: str) -> str:
         done = subprocess.run(
-            ["git", *arguments], cwd=self.root, env=dict(self.env), check=True, capture_output=True, text=True
+            ["git", *arguments], cwd=self.root, env=dict(self.env), check=True, stdout=subprocess.PIPE, text=True
         )
         return done.stdout.strip()
 

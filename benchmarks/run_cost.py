@@ -82,6 +82,7 @@ def _plain_steps(checkout: Checkout, edit: Path, steps: int) -> None:
 def _at_once(folder: Path, steps: int, rounds: int) -> None:
     """Seconds until all have ended: runs of one repository, and plain worktrees of another."""
     project, plain, line = _made(folder, steps)
+    plain.git("config", "gc.auto", "0")  # beside it, `git add` fails now and then
     git, ours = [], []
     for number in range(rounds):
         worktrees = [folder / f"plain{number}-{each}" for each in range(PARALLEL)]

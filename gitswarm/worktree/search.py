@@ -147,7 +147,7 @@ def _in_content(shadow: Shadow, incoming: Incoming, search: Search, change: Inde
             return
         content = tail + piece
         for item in search.find(change.path, content):
-            found = item.found.model_copy(update={"line": item.found.line + lines}) if lines else item.found
+            found = item.found.model_copy(update={"line": item.found.line + lines})
             if found not in seen:
                 seen.add(found)
                 yield replace(item, found=found)

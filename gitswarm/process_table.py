@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,9 +50,7 @@ def ending_strays() -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
-    import ctypes  # noqa: PLC0415  needed only where steps are executed
-
-    prctl = ctypes.CDLL(None).prctl
+    prctl = _prctl()
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     before = _children()
     try:
@@ -65,6 +64,13 @@ def ending_strays() -> Iterator[None]:
                     os.waitpid(pid, os.WNOHANG)
             time.sleep(_REAP_S)
         prctl(_PR_SET_CHILD_SUBREAPER, 0)
+
+
+@functools.cache
+def _prctl() -> Callable[[int, int], int]:
+    import ctypes  # noqa: PLC0415  needed only where steps are executed
+
+    return ctypes.CDLL(None).prctl  # each CDLL makes a class, which only the garbage collector frees
 
 
 def _strays(before: set[int]) -> list[int]:

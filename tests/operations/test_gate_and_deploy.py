@@ -172,9 +172,9 @@ def test_a_target_that_changed_the_same_place_voids_the_approval(project: Projec
 
 def test_a_bounce_tells_the_next_build_why(project: Project) -> None:
     project.commit(FILES)
-    verdicts = [
-        {"write": {"RUN_BASE/gate/merge_decision.json": decision(said)}} for said in ("BOUNCE_BUILD", "MERGE")
-    ]
+    criteria = [{"id": "AC-1", "proof": "proven"}, {"id": "AC-2", "proof": "failing"}]
+    bounce = json.dumps({**json.loads(decision("BOUNCE_BUILD")), "criteria": criteria})
+    verdicts = [{"write": {"RUN_BASE/gate/merge_decision.json": said}} for said in (bounce, decision("MERGE"))]
     steps = {"make": [MAKE, {"write": {"app.py": "x = 4\n"}}], "decide": verdicts}
     script = project.script(json.dumps({"steps": steps}))
     ask(project, "start", *FLOWS, "--script", script, "--autopilot", "--allow-stub")
@@ -184,6 +184,7 @@ def test_a_bounce_tells_the_next_build_why(project: Project) -> None:
     assert "sent the run back" not in first
     assert "Why the gate sent the run back" in second
     assert "CE-1: a flag is gone (cli.py:3)" in second
+    assert ("criterion AC-2 is failing" in second, "AC-1" in second) == (True, False)
 
 
 TESTED = """\

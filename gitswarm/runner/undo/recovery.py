@@ -68,9 +68,9 @@ def take_place(session: Session, state: RunState) -> Workplace:
     return Workplace.of(session, shadow)
 
 
-def retire_sides(session: Session, state: RunState) -> None:
-    """Removes the worktrees of steps beside others that nobody executes any more; unfinished work in them is kept.
-    What a landing left holds nobody's work."""
+def retire_sides(session: Session, state: RunState) -> bool:
+    """Removes the worktrees of parallel steps that nobody executes any more; unfinished work in them is kept. Whether
+    there were any. What a landing left holds nobody's work."""
     remove_landing(session.repository, session.layout.run_id, session.locks)
     sides = side_worktrees(session.repository, session.layout.run_id)
     interrupted = {journal.step: journal for journal in drop_journals(session, state)} if sides else {}
@@ -80,6 +80,7 @@ def retire_sides(session: Session, state: RunState) -> None:
             keep_ended(session, state, shadow, journal)
             journal.path.unlink(missing_ok=True)
         remove_side(side, session.locks)
+    return bool(sides)
 
 
 def keep_ended(session: Session, state: RunState, shadow: Shadow, journal: OpenJournal) -> str:

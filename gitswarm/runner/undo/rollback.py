@@ -13,7 +13,15 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.session import Session
-from gitswarm.runner.undo.recovery import Restoring, SetAsideReason, look, lost_to, retire_sides, set_aside_before
+from gitswarm.runner.undo.recovery import (
+    Leftover,
+    Restoring,
+    SetAsideReason,
+    look,
+    lost_to,
+    retire_sides,
+    set_aside_before,
+)
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.shadow import Shadow
@@ -38,7 +46,8 @@ UNDONE = "rollback undone"
 
 class RollbackPlan(Struct, frozen=True):
     """What a rollback would do. `files` change in the code; `dirty` are uncommitted and would be kept aside;
-    `overwritten` are ignored files that the target has under version control, kept aside too."""
+    `overwritten` are ignored files that the target has under version control, kept aside too. `left`: the worktree as
+    it was seen; looking through a big one again takes as long as restoring it."""
 
     target: str
     target_name: str
@@ -46,6 +55,7 @@ class RollbackPlan(Struct, frozen=True):
     files: tuple[str, ...]
     dirty: tuple[str, ...]
     overwritten: tuple[str, ...]
+    left: Leftover
 
 
 class RolledBack(Struct, frozen=True):
@@ -75,6 +85,7 @@ def plan_rollback(session: Session, state: RunState, target: StepRecord | None) 
         files=tuple(delta.path for delta in repository.diffs.between(clean, code)),
         dirty=tuple(delta.path for delta in repository.diffs.between(clean, left.code)),
         overwritten=tuple(lost_to(shadow, code)),
+        left=left,
     )
 
 
@@ -92,12 +103,16 @@ def _commit_after(state: RunState, target: StepRecord | None) -> str:
 
 
 def roll_back(session: Session, state: RunState, plan: RollbackPlan) -> RolledBack:
-    """Keeps, moves the branch, restores the worktree, marks the decisions; safe to repeat after a crash."""
+    """Keeps, moves the branch, restores the worktree, marks the decisions; safe to repeat after a crash.
+
+    :param plan: made just now, under the same lock.
+    """
     shadow = prepare_worktree(session)
+    left = look(session, state, shadow) if retire_sides(session, state) else plan.left
     trailers = {"Swarm-Reason": ROLLED_BACK, "Swarm-Target": plan.target}
     reason = SetAsideReason(f"before the rollback to {plan.target_name}", trailers)
     tree = session.repository.objects.commit(plan.target).tree
-    kept = _keep(session, state, shadow, Restoring(tree, reason))
+    kept = _keep(session, state, shadow, left, Restoring(tree, reason))
     after = _move(session, state, plan.target)
     snapshot.restore(shadow, tree, session.layout.base)
     what = f"rolled back to here: what followed is kept in {kept}"
@@ -136,7 +151,8 @@ def undo_rollback(session: Session, state: RunState) -> RolledBack:
     shadow = prepare_worktree(session)
     reason = SetAsideReason(f"before the undo of {last.kept}", {"Swarm-Reason": UNDONE})
     dirty_tree = objects.commit(session.repository.refs.read(last.kept) or "").tree
-    kept = _keep(session, state, shadow, Restoring(dirty_tree, reason))
+    retire_sides(session, state)
+    kept = _keep(session, state, shadow, look(session, state, shadow), Restoring(dirty_tree, reason))
     own = objects.entry(objects.commit(last.old_tip).tree, RUNS_FOLDER)
     after = _move(session, state, last.old_tip)
     snapshot.restore(shadow, objects.with_subtree(dirty_tree, RUNS_FOLDER, own), session.layout.base)
@@ -156,10 +172,8 @@ def _reinstate_decision(session: Session, target: str) -> None:
         session.store.decide(target, last.choice, place)
 
 
-def _keep(session: Session, state: RunState, shadow: Shadow, before: Restoring) -> str:
+def _keep(session: Session, state: RunState, shadow: Shadow, left: Leftover, before: Restoring) -> str:
     """The journals go too: one that stayed would say that the branch belongs where its step began."""
-    retire_sides(session, state)
-    left = look(session, state, shadow)
     kept = set_aside_before(session, state, shadow, left, before)
     for journal in left.journals:
         journal.path.unlink(missing_ok=True)

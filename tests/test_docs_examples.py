@@ -114,8 +114,8 @@ def short() -> Iterator[Path]:
 @pytest.fixture
 def on_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed in the process of the test is what a terminal would get."""
-    monkeypatch.setattr("gitswarm.cli.short_ids.is_screen", lambda: True)
-    for name in ("lines", "progress"):
+    monkeypatch.setattr("gitswarm.cli.console.is_screen", lambda: True)
+    for name in ("console", "progress"):
         monkeypatch.setattr(f"gitswarm.cli.{name}.is_narrow", lambda _stream: True)
 
 

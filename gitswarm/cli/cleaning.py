@@ -14,10 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import complain, out, out_json, out_lines, plural
+from gitswarm.cli.console import complain, hanging, next_lines, out, out_json, out_lines, plural
 from gitswarm.cli.executing import apply_durability, quiet_surroundings
 from gitswarm.cli.here import config_here, now, repository_here
-from gitswarm.cli.lines import hanging, next_lines
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.cli.run_words import about, age, state_word
 from gitswarm.errors import NotFoundError, SwarmError, UsageError

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Struct, to_builtins
 
 from gitswarm.cli.arguments import Argument
-from gitswarm.cli.console import advise, duration, money, out, out_json, out_lines, plural, table
-from gitswarm.cli.lines import hanging
+from gitswarm.cli.console import advise, duration, hanging, money, out, out_json, out_lines, plural, table
 from gitswarm.cli.opened import JsonFlag, Opened, plain_step, reader_here, step_name, step_outcome, understood
 from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.reports.model import RunReport

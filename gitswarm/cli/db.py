@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import advise, err, out, out_bytes, out_json, out_lines, table
-from gitswarm.cli.lines import hanging
+from gitswarm.cli.console import advise, err, hanging, out, out_bytes, out_json, out_lines, table
 from gitswarm.cli.opened import JsonFlag, reader_here
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.projection.database import Projection, QueryResult

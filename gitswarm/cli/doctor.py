@@ -6,9 +6,8 @@ import os
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import complain, out, out_json, out_lines, plural
+from gitswarm.cli.console import complain, hanging, next_lines, out, out_json, out_lines, plural
 from gitswarm.cli.here import readable_config, repository_here, surroundings
-from gitswarm.cli.lines import hanging, next_lines
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.errors import NotARepositoryError
 from gitswarm.runner.doctor import Diagnosis, examine_machine, examine_repository, repair

@@ -9,9 +9,8 @@ from typing import Annotated
 from msgspec.structs import asdict
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import complain, out_json, out_lines
+from gitswarm.cli.console import complain, hanging, out_json, out_lines
 from gitswarm.cli.here import config_here, library_here, surroundings
-from gitswarm.cli.lines import hanging
 from gitswarm.cli.terminal import text_width
 from gitswarm.engines.names import short_of
 from gitswarm.engines.registry import adapters, broken_engines, distribution_of

@@ -10,9 +10,8 @@ from functools import partial
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import out, out_json, out_lines, plural, table
+from gitswarm.cli.console import hanging, out, out_json, out_lines, plural, table, told
 from gitswarm.cli.here import config_here, library_here, problems_of
-from gitswarm.cli.lines import hanging, told
 from gitswarm.cli.terminal import text_width
 from gitswarm.errors import SpecError
 from gitswarm.runner.engines import choice_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from gitswarm.cli.lines import hanging, padded
+from gitswarm.cli.console import hanging, padded
 from gitswarm.cli.opened import Opened
 from gitswarm.cli.terminal import text_width
 from gitswarm.cli.turns import Turn, turn_of, where_to

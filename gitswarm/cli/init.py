@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import out, out_lines, plural
+from gitswarm.cli.console import out, out_lines, plural, told
 from gitswarm.cli.here import repository_here
-from gitswarm.cli.lines import told
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init

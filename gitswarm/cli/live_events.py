@@ -12,8 +12,7 @@ from typing import Annotated
 from pydantic import JsonValue
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import advise, escaped, out_lines, out_verbatim
-from gitswarm.cli.lines import told
+from gitswarm.cli.console import advise, escaped, out_lines, out_verbatim, told
 from gitswarm.cli.opened import Opened, RunArgument, open_run
 from gitswarm.git.owners import Owner, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import duration, out, out_json, out_lines
-from gitswarm.cli.lines import hanging, padded
+from gitswarm.cli.console import duration, hanging, out, out_json, out_lines, padded
 from gitswarm.cli.opened import (
     CountOption,
     JsonFlag,

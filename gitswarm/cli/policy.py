@@ -8,9 +8,8 @@ from typing import Annotated
 from pydantic import JsonValue
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import out_json, out_lines
+from gitswarm.cli.console import hanging, labelled, out_json, out_lines
 from gitswarm.cli.here import library_here, repository_here
-from gitswarm.cli.lines import hanging, labelled
 from gitswarm.errors import NotARepositoryError
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.policy import Allow, Deny, Verdict

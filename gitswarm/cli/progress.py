@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct, field
 
-from gitswarm.cli.console import duration, err, harmless, money, out_stored, plural
-from gitswarm.cli.folded import retry_in_words
-from gitswarm.cli.lines import hanging, tail, told
+from gitswarm.cli.console import (
+    duration,
+    err,
+    hanging,
+    harmless,
+    money,
+    out_stored,
+    plural,
+    tail,
+    told,
+    with_short_ids,
+)
 from gitswarm.cli.opened import step_name, step_outcome
 from gitswarm.cli.run_words import mark
-from gitswarm.cli.short_ids import with_short_ids
 from gitswarm.cli.terminal import is_narrow, painted, text_width
+from gitswarm.cli.transcript import retry_in_words
 from gitswarm.cli.turns import OFF_THE_GRAPH, gave_up, short_reason, target_text, turn_of, where_to
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command

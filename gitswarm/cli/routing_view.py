@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from gitswarm.cli.console import plural
-from gitswarm.cli.lines import FIELD, hanging, labelled, padded
+from gitswarm.cli.console import FIELD, hanging, labelled, padded, plural
 from gitswarm.cli.opened import Opened, step_name, step_outcome
 from gitswarm.ledger.history import ends_after
 from gitswarm.ledger.reading import routing_entries

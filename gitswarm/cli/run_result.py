@@ -8,8 +8,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gitswarm.cli.console import INTERRUPTED, duration, err, money, out_lines, plural
-from gitswarm.cli.lines import fact, next_lines, told
+from gitswarm.cli.console import INTERRUPTED, duration, err, fact, money, next_lines, out_lines, plural, told
 from gitswarm.cli.run_words import tests_word
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import SwarmError

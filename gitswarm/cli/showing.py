@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import (
     duration,
+    field,
+    line_counts,
     money,
     out,
     out_json,
     out_lines,
     out_stored,
+    tail,
 )
-from gitswarm.cli.lines import field, tail
 from gitswarm.cli.opened import (
     JsonFlag,
     Opened,
@@ -73,7 +75,7 @@ def show(
     for path in wanted:
         out_stored(stored_file(opened, record, path))
     if prompt:
-        from gitswarm.cli.folded import out_prompt
+        from gitswarm.cli.transcript import out_prompt
 
         out_prompt(opened, record)
     if routing and as_json:
@@ -174,8 +176,7 @@ def _show_evidence(evidence: dict[str, JsonValue]) -> None:
     files = found.get("files") if isinstance(found, dict) else None
     for file in files if isinstance(files, list) else ():
         if isinstance(file, dict):
-            counts = "binary" if file["insertions"] is None else f"+{file['insertions']} -{file['deletions']}"
-            _field(str(file["change"]), f"{file['path']}  {counts}")
+            _field(str(file["change"]), f"{file['path']}  {line_counts(file['insertions'], file['deletions'])}")
     tests = evidence["tests"]
     if isinstance(tests, dict) and tests.get("command"):
         verdict = {True: "passed", False: "failed", None: "judged nothing"}[

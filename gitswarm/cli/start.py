@@ -11,7 +11,7 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import duration, money, out, out_json, out_lines, table
+from gitswarm.cli.console import duration, fact, money, out, out_json, out_lines, table
 from gitswarm.cli.executing import (
     FeedbackOption,
     MaxCostOption,
@@ -26,7 +26,6 @@ from gitswarm.cli.executing import (
     watching,
 )
 from gitswarm.cli.here import config_at, now, read_text, repository_here, surroundings
-from gitswarm.cli.lines import fact
 from gitswarm.cli.run_result import Executed, finish
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready

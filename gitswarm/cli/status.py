@@ -15,8 +15,20 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import advise, err, money, out, out_bytes, out_json, out_lines, plural, table
-from gitswarm.cli.lines import command_lines, field, next_lines
+from gitswarm.cli.console import (
+    advise,
+    command_lines,
+    err,
+    field,
+    money,
+    next_lines,
+    out,
+    out_bytes,
+    out_json,
+    out_lines,
+    plural,
+    table,
+)
 from gitswarm.cli.opened import CountOption, JsonFlag, RunArgument, reader_here
 from gitswarm.cli.run_words import (
     SUCCESSORS,

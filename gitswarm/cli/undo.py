@@ -8,10 +8,9 @@ import time
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import err, out, out_json, out_lines, plural
+from gitswarm.cli.console import err, hanging, out, out_json, out_lines, plural, told
 from gitswarm.cli.executing import config_of_run, continue_run, quiet_surroundings
 from gitswarm.cli.here import now, repository_here
-from gitswarm.cli.lines import hanging, told
 from gitswarm.cli.opened import JsonFlag, RunArgument, RunOption, step_name
 from gitswarm.errors import NoSuchModeError, UsageError
 from gitswarm.git.locks import Locks

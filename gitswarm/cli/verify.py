@@ -6,9 +6,8 @@ import sys
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import advise, complain, out, out_json, out_lines, plural
+from gitswarm.cli.console import advise, complain, out, out_json, out_lines, plural, told
 from gitswarm.cli.here import repository_here
-from gitswarm.cli.lines import told
 from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.verify.commit_reader import Mismatch, Report

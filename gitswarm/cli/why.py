@@ -12,10 +12,21 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Struct
 
 from gitswarm.cli.arguments import Argument
-from gitswarm.cli.console import advise, err, harmless, money, out, out_json, out_lines, out_verbatim
-from gitswarm.cli.lines import field, next_lines, padded
+from gitswarm.cli.console import (
+    advise,
+    err,
+    field,
+    harmless,
+    money,
+    next_lines,
+    out,
+    out_json,
+    out_lines,
+    out_verbatim,
+    padded,
+    with_short_ids,
+)
 from gitswarm.cli.opened import JsonFlag, Opened, RunOption, plain_step, reader_here, step_name
-from gitswarm.cli.short_ids import with_short_ids
 from gitswarm.cli.terminal import is_screen, terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import advise, out, out_bytes, out_json, out_lines, plural
-from gitswarm.cli.lines import hanging, labelled
+from gitswarm.cli.console import advise, hanging, labelled, out, out_bytes, out_json, out_lines, plural
 from gitswarm.cli.opened import JsonFlag, reader_here
 from gitswarm.errors import SwarmError
 from gitswarm.git.reader import RepositoryReader

@@ -21,10 +21,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from gitswarm.cli.compare import ROWS, Compared
-from gitswarm.cli.folded import transcript_lines
 from gitswarm.cli.live_events import place
 from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.run_words import state_word
+from gitswarm.cli.transcript import transcript_lines
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.steps import StepRecord

@@ -12,13 +12,12 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from gitswarm.cli.folded import Line, in_words, prompt_lines
 from gitswarm.cli.live_events import place
 from gitswarm.cli.opened import Opened, step_name, step_outcome
 from gitswarm.cli.routing_view import step_lines
 from gitswarm.cli.run_words import mark
 from gitswarm.cli.showing import whole_step
-from gitswarm.cli.transcript import all_lines
+from gitswarm.cli.transcript import Line, all_lines, in_words, prompt_lines
 from gitswarm.cli.turns import turn_of
 from gitswarm.errors import NotFoundError
 from gitswarm.ledger.archive import is_lifted

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.cli.console import harmless
-from gitswarm.cli.folded import line_of, retry_in_words
 from gitswarm.cli.live_events import Stamp, place, stamp
+from gitswarm.cli.transcript import line_of, retry_in_words
 from gitswarm.git.owners import live_owners
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.events import read_lines

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gitswarm.cli.lines import tail
+from gitswarm.cli.console import tail
 from tests.conftest import Project
 from tests.projects import new_project, only_run
 from tests.tables import table

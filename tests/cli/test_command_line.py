@@ -147,7 +147,7 @@ def test_a_state_that_there_is_not_names_each_state_once(empty: Project) -> None
 
 
 def test_lines_fit_the_terminal(empty: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitswarm.cli.lines.is_narrow", lambda _stream: True)
+    monkeypatch.setattr("gitswarm.cli.console.is_narrow", lambda _stream: True)
     narrow = replace(empty, env={**empty.env, "COLUMNS": "80"})
     command = "pytest -q --maxfail 3 --import-mode importlib tests/unit tests/integration tests/smoke"
     for line in (

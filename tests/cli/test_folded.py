@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gitswarm.cli.folded import folded_lines
+from gitswarm.cli.transcript import folded_lines
 from gitswarm.records.text import columns
 
 

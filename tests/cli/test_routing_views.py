@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gitswarm.cli.console import hanging, labelled, wrapped
 from gitswarm.cli.graph_view import graph_lines
-from gitswarm.cli.lines import hanging, labelled, wrapped
 from gitswarm.cli.progress import told_on_the_way
 from gitswarm.cli.routing_view import decision_lines, entry_lines
 from gitswarm.cli.turns import target_text

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitswarm.cli.watch import screen_lines
-from gitswarm.cli.watch_run import WatchedRun
+from gitswarm.cli.watch import WatchedRun, screen_lines
 from gitswarm.git.owners import Owner
 from gitswarm.git.reader import open_reader
 from gitswarm.ledger.layout import RunLayout
@@ -23,7 +22,7 @@ from tests.projects import ask
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)
-TIMED = ("cost", "folded", "log", "showing", "progress", "run_result", "watch_run", "compare", "bisect")
+TIMED = ("cost", "transcript", "log", "showing", "progress", "run_result", "watch", "compare", "bisect")
 SCREENS = {
     "list": ("list",),
     "list-one": ("list", "-n", "1", "--since", "1 week ago", "--state", "rehearsal"),
@@ -74,9 +73,9 @@ def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in TIMED:
         monkeypatch.setattr(f"gitswarm.cli.{name}.duration", lambda _ms: "0ms")
     monkeypatch.setattr("gitswarm.cli.progress._SHOWN_MS", 0)
-    for name in ("short_ids", "why"):
+    for name in ("console", "why"):
         monkeypatch.setattr(f"gitswarm.cli.{name}.is_screen", lambda: True)
-    for name in ("lines", "progress"):
+    for name in ("console", "progress"):
         monkeypatch.setattr(f"gitswarm.cli.{name}.is_narrow", lambda _stream: True)
     monkeypatch.setattr("gitswarm.cli.status.age", lambda _run: "3m")
 

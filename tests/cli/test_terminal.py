@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitswarm.cli import terminal
-from gitswarm.cli.short_ids import with_short_ids
+from gitswarm.cli.console import with_short_ids
 from gitswarm.records.execution import shortest
 from tests.conftest import Project
 from tests.projects import ask, new_project
@@ -39,8 +39,8 @@ def test_the_shortest_id(others: list[str], short: str) -> None:
 )
 def test_ids_are_short_where_they_are_no_part_of_a_name(text: str, shown: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gitswarm.cli.short_ids.is_screen", lambda: True)
-        patch.setattr("gitswarm.cli.short_ids.runs_here", lambda: [ONE, TWO])
+        patch.setattr("gitswarm.cli.console.is_screen", lambda: True)
+        patch.setattr("gitswarm.cli.console.runs_here", lambda: [ONE, TWO])
         assert with_short_ids(text) == shown
 
 

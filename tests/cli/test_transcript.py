@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gitswarm.cli.folded import in_words, line_of
+from gitswarm.cli.transcript import in_words, line_of
 from gitswarm.records.event import EventKind, LoggedEvent
 from tests.cli.gated import GATE, following, gated, open_gate, open_nobody_s_gate, read_until, running, start
 from tests.conftest import Project

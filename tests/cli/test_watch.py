@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.cli.watch_run import WatchedRun
+from gitswarm.cli.watch import WatchedRun
 from gitswarm.git.owners import announce, owner_of, starting_of
 from gitswarm.git.reader import open_reader
 from gitswarm.ledger.layout import RunLayout
@@ -173,7 +173,7 @@ def test_the_clock_does_not_go_back_when_a_step_ends(
 ) -> None:
     project, run = waiting
     watched = WatchedRun(open_reader(project.root, project.env), RunLayout(run))
-    monkeypatch.setattr("gitswarm.cli.watch_run.ExecutingStep.elapsed_ms", lambda _: 65_000)
+    monkeypatch.setattr("gitswarm.cli.watch.ExecutingStep.elapsed_ms", lambda _: 65_000)
     assert watched.headline.endswith(", 1m05s")
     watched.executing.clear()
     assert watched.headline.endswith(", 1m05s")
@@ -185,8 +185,8 @@ def test_what_does_not_change_is_not_read_again(
     project, run = waiting
     watched = WatchedRun(open_reader(project.root, project.env), RunLayout(run))
     watched.look()
-    monkeypatch.setattr("gitswarm.cli.watch_run.replay", lambda *_: pytest.fail("read again"))
-    monkeypatch.setattr("gitswarm.cli.watch_run.read_lines", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr("gitswarm.cli.watch.replay", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr("gitswarm.cli.watch.read_lines", lambda *_: pytest.fail("read again"))
     watched.look()
     assert not watched.is_over
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from gitswarm.cli.console import err, harmless, money, out_json_line
+from gitswarm.cli.console import err, harmless, money, out_json_line, with_short_ids
 from gitswarm.cli.fleet.standing import NOT_BEGUN, QUEUED, Standing, counts
-from gitswarm.cli.short_ids import with_short_ids
 from gitswarm.cli.terminal import terminal_height
 from gitswarm.records.text import usd
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Struct
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import err, money, out, out_json, out_lines, plural, table
+from gitswarm.cli.console import err, money, next_lines, out, out_json, out_lines, plural, table
 from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
 from gitswarm.cli.here import repository_here
-from gitswarm.cli.lines import next_lines
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.cli.run_words import age_since, state_word, task_title
 from gitswarm.ledger.lease import Lease

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gitswarm.cli.console import duration, money, plural
+from gitswarm.cli.console import duration, line_counts, money, plural
 from gitswarm.cli.reports.model import CostLine, ReportedFile, RunReport
 
 
@@ -146,7 +146,10 @@ def _other_files(report: RunReport) -> Section | None:
 
 
 def _files(files: Sequence[ReportedFile]) -> Table:
-    rows = tuple((code(file.path), prose(file.change), prose(_counts(file)), _reasons(file)) for file in files)
+    rows = tuple(
+        (code(file.path), prose(file.change), prose(line_counts(file.insertions, file.deletions)), _reasons(file))
+        for file in files
+    )
     if any(file.reasons for file in files):
         return Table(("file", "change", "lines", "why"), rows)
     return Table(("file", "change", "lines"), tuple(row[:3] for row in rows))
@@ -159,10 +162,6 @@ def _reasons(file: ReportedFile) -> Line:
         words = (*prose(f"{kind} "), *code(concern)) if colon else prose(reason)
         line = (*line, *prose("; "), *words) if line else words
     return line
-
-
-def _counts(file: ReportedFile) -> str:
-    return "binary" if file.insertions is None else f"+{file.insertions} -{file.deletions}"
 
 
 def _criteria(report: RunReport) -> Section | None:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urljoin
 
-from gitswarm.evidence.subtle_ways import find_subtle_ways
-from gitswarm.evidence.test_count import TextChange, is_test_file
+from gitswarm.evidence.declarations import TextChange, is_test_file
+from gitswarm.evidence.suspicious_code import find_subtle_ways
 
 MOST_WARNINGS = 5
 PAIRS = {

@@ -14,8 +14,7 @@ from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
 from gitswarm.runner.marks import refuse_agent
-from gitswarm.safety.guard import is_guard
-from gitswarm.safety.install_manifest import Change, FileState
+from gitswarm.safety.guard import Change, FileState, is_guard
 from gitswarm.settings import CONFIG_FILE, load_config
 
 CONFIG_TEXT = """\

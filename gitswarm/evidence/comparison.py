@@ -11,8 +11,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from gitswarm.evidence.case_names import go_parts, own_name
-from gitswarm.evidence.declarations import DeclaredTest
+from gitswarm.evidence.declarations import DeclaredTest, go_parts, own_name
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.suite_run import (
     ComparisonIndex,

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from gitswarm.evidence.case_names import own_name
+from gitswarm.evidence.declarations import own_name
 from gitswarm.evidence.suite_run import declared_name, is_whole_file, place, title_of
 from gitswarm.evidence.test_changes import TestChanges
 from gitswarm.records.acceptance import CriterionProof, JudgedCriterion, NamedTest, TestProof

@@ -17,9 +17,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.evidence.declarations import DeclaredTest, Mark, TestSource, digest
+from gitswarm.evidence.declarations import DeclaredTest, Mark, TestSource, digest, is_test_file
 from gitswarm.evidence.python_tests import read_python
-from gitswarm.evidence.test_count import is_test_file
 
 TEXT_CHARS = 2_000_000
 """Of a longer file the beginning is read."""

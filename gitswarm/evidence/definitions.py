@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
+from gitswarm.evidence.declarations import TextChange
 from gitswarm.evidence.path_roles import role_of
-from gitswarm.evidence.test_count import TextChange
 
 _DEFINITION = re.compile(
     r"^[ \t]{0,80}(?:(?:export|default|public|private|protected|static|final|abstract|async|pub(?:\(\w{1,20}\))?) )"

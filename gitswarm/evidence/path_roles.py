@@ -25,7 +25,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Literal
 
-from gitswarm.evidence.test_count import is_test_file
+from gitswarm.evidence.declarations import is_test_file
 from gitswarm.records.globs import LOCK_FILES, PROTECTED, gitignore, is_named
 from gitswarm.records.text import words
 

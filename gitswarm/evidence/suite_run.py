@@ -11,9 +11,8 @@ from typing import Literal, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gitswarm.evidence.case_names import go_parts, own_name, path_within
+from gitswarm.evidence.declarations import TextChange, go_parts, own_name, path_within
 from gitswarm.evidence.test_changes import FollowedTest, TestChanges, read_changes
-from gitswarm.evidence.test_count import TextChange
 from gitswarm.records.case_results import CaseResult, CaseResults
 from gitswarm.records.evidence import ExtraRun, TestReport
 from gitswarm.records.proof import ProofFinding, ProofFlag, RemovedTest

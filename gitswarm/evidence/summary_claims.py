@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gitswarm.evidence.claims import (
+from gitswarm.evidence.verdict import (
     Claims,
     CoverageClaim,
     PassClaim,

@@ -6,12 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from gitswarm.evidence.case_names import go_parts, own_name, path_within
-from gitswarm.evidence.declarations import DeclaredTest
+from gitswarm.evidence.declarations import DeclaredTest, TextChange, go_parts, own_name, path_within
 from gitswarm.evidence.definitions import changed_definitions
 from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_doctest, is_whole_file, place
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
-from gitswarm.evidence.test_count import TextChange
 from gitswarm.records.case_results import CaseResult
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed

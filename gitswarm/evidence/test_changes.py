@@ -15,13 +15,11 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.evidence.case_names import own_name
-from gitswarm.evidence.declarations import DeclaredTest, TestSource
+from gitswarm.evidence.declarations import DeclaredTest, TestSource, TextChange, own_name
 from gitswarm.evidence.declared_tests import read_tests
 from gitswarm.evidence.definitions import Definitions, changed_definitions
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
 from gitswarm.evidence.python_expressions import parse
-from gitswarm.evidence.test_count import TextChange
 from gitswarm.records.proof import ProofFinding, ProofFlag, RemovedTest
 from gitswarm.records.text import shorten
 

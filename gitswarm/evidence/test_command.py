@@ -29,7 +29,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from gitswarm.evidence.case_names import go_parts, titles
+from gitswarm.evidence.declarations import go_parts, titles
 from gitswarm.records.case_results import CaseResult, CaseResults
 
 Runner = Literal["pytest", "jest", "vitest", "go", "gotestsum", "cargo", "nextest", "node"]

@@ -15,12 +15,19 @@ from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.records.policy import PolicyRules
 from gitswarm.runner.session import Session
-from gitswarm.safety.network.gateway import Gateway, Upstream
 from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
-from gitswarm.safety.sandbox.machine import Mount, covered, is_python, shown, virtual_environment, writable
-from gitswarm.safety.sandbox.repository_view import RepositoryView, identity_config
-from gitswarm.safety.sandbox.seatbelt import Seatbelt
-from gitswarm.safety.sandbox.trial import INSTALL, Sandbox, find_sandbox
+from gitswarm.safety.sandbox.gateway import Gateway, Upstream
+from gitswarm.safety.sandbox.mounts import (
+    Mount,
+    RepositoryView,
+    covered,
+    identity_config,
+    is_python,
+    shown,
+    virtual_environment,
+    writable,
+)
+from gitswarm.safety.sandbox.trial import INSTALL, Sandbox, Seatbelt, find_sandbox
 from gitswarm.worktree.shadow import Shadow
 
 CACHES = "caches"

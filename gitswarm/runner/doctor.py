@@ -25,8 +25,7 @@ from gitswarm.runner.containing import CACHES, sandbox_for
 from gitswarm.runner.engines import EngineContext, choices, survey_engines
 from gitswarm.runner.initialise import missing_parts
 from gitswarm.runner.undo.discard import leftovers, remove
-from gitswarm.safety.guard import CHAINED, HOOK, is_guard
-from gitswarm.safety.install_manifest import put, state_of
+from gitswarm.safety.guard import CHAINED, HOOK, is_guard, put, state_of
 from gitswarm.safety.sandbox.trial import INSTALL
 from gitswarm.worktree.push_block import is_initialised
 

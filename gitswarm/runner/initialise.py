@@ -13,24 +13,22 @@ from gitswarm.git.repository import Repository
 from gitswarm.safety.guard import (
     CHAINED,
     HOOK,
-    Uninstalled,
-    dispatch_folder,
-    is_guard,
-    is_ours_in,
-    needs_dispatch,
-    plan_guard,
-    remove_if_empty,
-    undo_changes,
-)
-from gitswarm.safety.install_manifest import (
     Change,
     Entry,
     FileState,
     InstallManifest,
+    Uninstalled,
     change,
+    dispatch_folder,
     effective,
+    is_guard,
+    is_ours_in,
+    needs_dispatch,
+    plan_guard,
     put,
+    remove_if_empty,
     state_of,
+    undo_changes,
 )
 from gitswarm.worktree.push_block import INIT_RECORD, block_pushes, unblock_pushes
 from gitswarm.worktree.shadow import is_ours

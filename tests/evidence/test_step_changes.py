@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitswarm.evidence.declarations import TextChange
 from gitswarm.evidence.test_changes import judge_change, read_changes
-from gitswarm.evidence.test_count import TextChange
 from gitswarm.records.proof import RemovedTest
 from tests.tables import table
 

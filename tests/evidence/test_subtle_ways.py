@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitswarm.evidence.subtle_ways import find_subtle_ways
-from gitswarm.evidence.test_count import TextChange
+from gitswarm.evidence.declarations import TextChange
+from gitswarm.evidence.suspicious_code import find_subtle_ways
 from tests.tables import table
 
 TESTS = """

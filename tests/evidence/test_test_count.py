@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gitswarm.evidence.test_count import CaseCount, TextChange, compare_cases, count_cases, is_test_file
+from gitswarm.evidence.declarations import CaseCount, TextChange, compare_cases, count_cases, is_test_file
 from tests.tables import table
 
 PYTHON = """\

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gitswarm.evidence.declarations import CaseCount, CaseCounts
 from gitswarm.evidence.summary_claims import read_claims
-from gitswarm.evidence.test_count import CaseCount, CaseCounts
 from gitswarm.evidence.verdict import CommandCheck, Facts, judge
 from gitswarm.records import evidence as records
 from gitswarm.records.envelope import FileChange, Handoff

@@ -8,7 +8,7 @@ from sys import intern
 
 from msgspec import Struct, field
 
-from gitswarm.evidence.test_count import CaseCounts, TextChange, compare_cases, is_test_file
+from gitswarm.evidence.declarations import CaseCounts, TextChange, compare_cases, is_test_file
 from gitswarm.git.object_reader import DIRECTORY
 from gitswarm.git.objects import EXECUTABLE, FILE, Objects
 from gitswarm.records.evidence import DiffSummary

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from gitswarm.engines.base import StepResult
+from gitswarm.evidence.declarations import CaseCounts
 from gitswarm.evidence.suite_run import SuiteRuns
-from gitswarm.evidence.test_count import CaseCounts
 from gitswarm.ledger.journal import Journal
 from gitswarm.records.acceptance import JudgedCriterion
 from gitswarm.records.base import readable

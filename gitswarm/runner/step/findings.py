@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from gitswarm.evidence.claims import any_means
 from gitswarm.evidence.comparison import Comparison
+from gitswarm.evidence.declarations import TextChange, is_test_file
 from gitswarm.evidence.path_roles import is_written_by, protected_paths
-from gitswarm.evidence.subtle_ways import find_subtle_ways
+from gitswarm.evidence.suspicious_code import find_subtle_ways
 from gitswarm.evidence.test_changes import judge_change
-from gitswarm.evidence.test_count import TextChange, is_test_file
+from gitswarm.evidence.verdict import any_means
 from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, is_about

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from gitswarm.evidence.claims import Claims
 from gitswarm.evidence.comparison import Comparison, compare
-from gitswarm.evidence.test_count import CaseCounts
-from gitswarm.evidence.verdict import CommandCheck, Facts, judge, merge_verdicts
+from gitswarm.evidence.declarations import CaseCounts
+from gitswarm.evidence.verdict import Claims, CommandCheck, Facts, judge, merge_verdicts
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gitswarm.evidence.claims import any_means
 from gitswarm.evidence.observed_command import EDITING_TOOLS, observe_command
+from gitswarm.evidence.verdict import any_means
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.acceptance import AC_STATUS

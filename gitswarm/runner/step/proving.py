@@ -20,11 +20,11 @@ from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import SwarmError
 from gitswarm.evidence.comparison import compare, misses_untouched_tests, needs_base
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
+from gitswarm.evidence.declarations import TextChange
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.suite_run import Missing, SuiteRun, SuiteRuns, is_own, own_tests, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
 from gitswarm.evidence.test_command import select_tests
-from gitswarm.evidence.test_count import TextChange
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import is_played
 from gitswarm.records.case_results import BaseTests, CaseResults

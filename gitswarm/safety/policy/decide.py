@@ -1,17 +1,274 @@
-"""The verdict on one tool call."""
+"""The verdict on one tool call. Of a shell line: on its commands, on programs that start others, and on where its
+output goes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import PurePosixPath
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
-from gitswarm.safety.policy.command_line import Judge
+from gitswarm.safety.policy import table
+from gitswarm.safety.policy.git_rules import is_reading, judge_git, no_options
 from gitswarm.safety.policy.paths import Scope, first, holds_keys, places, read_problem, write_problem
-from gitswarm.safety.policy.shell_words import ShellWord
+from gitswarm.safety.policy.shell_words import ShellWord, SimpleCommand, read_line
 from gitswarm.safety.policy.table import deny, listed
+
+SHELLS = listed("sh bash dash zsh ksh mksh ash fish")
+_PREFIXES: Mapping[str, str] = {
+    name: letters
+    for letters, names in {
+        "": "nohup setsid command builtin chronic unbuffer busybox coproc ! { do then else elif if while until",
+        "uCghp": "env sudo doas",
+        "ks": "timeout gtimeout",
+        "aEILnPsd": "xargs",
+        "cnpfoieaw": "nice ionice stdbuf time exec watch xvfb-run flock",
+    }.items()
+    for name in names.split()
+}
+"""What runs the rest of its arguments, reserved words too: the letters of options with a value."""
+_RUNNERS: Mapping[str, str] = {
+    name: verbs
+    for verbs, names in {
+        "": "npx pnpx bunx uvx cross-env dotenv",
+        "run": "poetry pipenv pdm rye hatch conda uv pipx pixi rustup",
+        "exec x dlx": "npm pnpm yarn bun bundle mise lerna",
+    }.items()
+    for name in names.split()
+}
+"""The same, behind a verb of their own."""
+_TAKING_ONE = frozenset({"timeout", "gtimeout", "flock"})
+_LONG_OPTIONS = listed("--package --with --from --python --group --extra --env-file")
+MARKERS = frozenset({"SWARM_SESSION", "SWARM_STEP_OF", "SWARM_SIBLING"})
+"""Every process that works for a run carries them; what lost them would outlive its session."""
+_MOST_PATHS = 200
+_DEEPEST = 6
+_HARMLESS_GIT = re.compile(
+    r"GIT_((SEQUENCE_)?EDITOR|PAGER|TERMINAL_PROMPT|OPTIONAL_LOCKS|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|MERGE_AUTOEDIT"
+    r"|TRACE\w*|PS1\w*|\w*_PATHSPECS|COMMIT|SHA|REVISION|BRANCH|TAG|VERSION|DEPTH|HASH|REF|URL)"
+)
+_NAMING = listed("env unset read wait")
+"""Commands that change the variables that they name."""
+_SENDING = ("-X", "--method", "-f", "-F", "--field", "--raw-field", "--input")
+_BUILDS = listed("mvn mvnw gradle gradlew sbt lein")
+_PUBLISHING = listed("publish deploy publishPlugins uploadArchives")
+
+
+class Judge(Struct):
+    """One decision. `contained`: what something in the line does when it runs was not read."""
+
+    scope: Scope
+    contained: bool = False
+
+    def line(self, text: str) -> Allow | Deny:
+        """A whole command line, as an agent gives it."""
+        return first(self._script(text, _DEEPEST)) or Allow(contained=self.contained)
+
+    def _script(self, text: str, deeper: int) -> Iterator[Deny | None]:
+        scope = self.scope
+        top = str(scope.worktree)
+        known = {"HOME": str(scope.home), "RUN_BASE": f"{top}/{scope.run_base}"}
+        line = read_line(text, {"TMPDIR": str([*scope.temp, "/tmp"][0]), **scope.variables, **known})  # noqa: S108
+        folders = None if line.moves else frozenset({top})
+        self.contained |= line.moves or bool(line.assigned) or not line.is_whole
+        for name, value in line.assigned:
+            yield _variable_problem(name, f"{name}={value.shown}")
+        for command in line.commands:
+            yield from self._command(command, folders, deeper)
+        for operator, target in line.redirects:
+            yield self._written(target, folders) if ">" in operator else read_problem(target, folders, self.scope)
+
+    def _command(self, command: SimpleCommand, folders: frozenset[str] | None, deeper: int) -> Iterator[Deny | None]:
+        """What speaks against a command, the most telling first."""
+        name, scope = command.name, self.scope
+        self.contained |= name is None or any(word.text is None for word in command.words)
+        yield _user_problem(command, scope)
+        if name is None or deeper == 0:
+            self.contained = True
+            return
+        inner: list[Deny | SimpleCommand | str] = [*_inside(command)]
+        yield _named_problem(command)
+        yield _table_problem(command)
+        if name in ("git", "gitswarm") or name.startswith("git-"):
+            judged = judge_git(command, folders, scope)
+            inner += [judged] if judged is not None else []
+        for each in inner:
+            if isinstance(each, Deny):
+                yield each
+            elif isinstance(each, SimpleCommand):
+                yield from self._command(each, folders, deeper - 1)
+            else:
+                yield from self._script(each, deeper - 1)
+        yield from self._files(command, folders)
+        is_read = (
+            (inner and name != "xargs")
+            or command.words[0].known in table.PLAIN
+            or (name == "git" and is_reading(command))
+        )
+        self.contained |= not is_read
+
+    def _written(self, word: ShellWord, folders: frozenset[str] | None, *, deletes: bool = False) -> Deny | None:
+        """Of a place that stands in the line; where it is not known, the sandbox decides."""
+        text = word.text
+        if text is None or (folders is None and not text.startswith("/")):
+            self.contained = True
+            return None
+        return write_problem(word, folders, self.scope, deletes=deletes)
+
+    def _files(self, command: SimpleCommand, folders: frozenset[str] | None) -> Iterator[Deny | None]:
+        """No argument names a key; what `rm` and `tee` name is judged like the target of a redirect."""
+        paths = [each for word in command.arguments for each in _paths_in(word)]
+        for word in paths[:_MOST_PATHS] if command.name not in ("echo", "printf") else ():
+            found = places(word, folders, self.scope) or ()
+            self.contained |= any(holds_keys(place, self.scope) for place in found)
+            yield read_problem(word, folders, self.scope)
+        if command.name in ("rm", "tee"):
+            deletes = command.name == "rm"
+            named = [word for word in command.arguments if not word.shown.startswith("-")]
+            yield from (self._written(word, folders, deletes=deletes) for word in named)
+
+
+def _inside(command: SimpleCommand) -> Iterator[SimpleCommand | str]:
+    """What `command` starts in its turn: a program, or the text of a shell script."""
+    name = command.name or ""
+    words = command.arguments
+    if name in SHELLS:
+        yield from _script(words)
+    elif name in _PREFIXES and not (name == "command" and words[:1] and words[0].known in ("-v", "-V")):
+        yield from _rest(_behind_options(words, _PREFIXES[name])[name in _TAKING_ONE :])
+    elif name in _RUNNERS:
+        verbs = _RUNNERS[name].split()
+        at = next((at for at, word in enumerate(words) if word.known in verbs), -1)
+        if not verbs or at >= 0:
+            yield from _rest(_behind_options(words[at + 1 :], "pn"))
+    elif name.startswith(("python", "pypy")):
+        at = next((at for at, word in enumerate(words) if word.known == "-m"), len(words))
+        yield from _rest(words[at + 1 :])
+    elif name == "find":
+        yield from _found(words)
+    elif name in ("eval", "trap") and all(word.known is not None for word in words):
+        yield " ".join(word.known or "" for word in (words if name == "eval" else words[:1]))
+
+
+def _rest(words: Sequence[ShellWord]) -> Iterator[SimpleCommand]:
+    """Behind assignments."""
+    begin = next((at for at, word in enumerate(words) if "=" not in word.shown), len(words))
+    if words[begin:]:
+        yield SimpleCommand(tuple(words[begin:]))
+
+
+def _behind_options(words: Sequence[ShellWord], letters: str) -> Sequence[ShellWord]:
+    at = 0
+    while at < len(words) and words[at].shown.startswith("-"):
+        option = words[at].known or ""
+        at += 1
+        if option == "--":
+            break
+        at += option in _LONG_OPTIONS or (len(option) == 2 and option[1] in letters)
+    return words[at:]
+
+
+def _script(words: Sequence[ShellWord]) -> Iterator[str]:
+    """The text behind `-c`, also as a letter among others."""
+    texts = [text for option, text in pairwise(words) if re.fullmatch(r"-\w*c\w*", option.known or "")]
+    yield from (text.known for text in texts[:1] if text.known is not None)
+
+
+def _found(words: Sequence[ShellWord]) -> Iterator[SimpleCommand]:
+    """`find -exec`."""
+    at = 0
+    while at < len(words):
+        begin = at + 1
+        if words[at].known in ("-exec", "-execdir", "-ok", "-okdir"):
+            at = next((end for end in range(begin, len(words)) if words[end].known in (";", "+")), len(words))
+            yield SimpleCommand(tuple(words[begin:at]))
+        at += 1
+
+
+def _variable_problem(name: str, shown: str) -> Deny | None:
+    if name in MARKERS:
+        return deny("marker", shown)
+    return deny("git-environment", shown) if name.startswith("GIT_") and not _HARMLESS_GIT.fullmatch(name) else None
+
+
+def _named_problem(command: SimpleCommand) -> Deny | None:
+    """`unset GIT_X`, `env -u GIT_X`, `env GIT_X=`: what they name they change."""
+    if command.name not in _NAMING:
+        return None
+    names = [re.sub(r"^(--unset=|-u)|=.*", "", word.shown) for word in command.arguments]
+    return first(_variable_problem(name, f"{command.name} {name}") for name in names)
+
+
+def _table_problem(command: SimpleCommand) -> Deny | None:
+    name, shown = command.name or "", command.shown
+    texts = [word.shown for word in command.arguments]
+    is_trial = "--dry-run" in texts and "publish" in texts
+    if (len(texts) == 1 and texts[0] in table.TELLS) or (is_trial and not {"false", "--no-dry-run"} & set(texts)):
+        return None
+    if name in table.FORGES:
+        return _forge_problem(command)
+    plain = _plain(command, table.OPTIONS_WITH_VALUE)
+    for words in (plain, _plain(command), [name, *texts]):
+        for many in range(min(table.LONGEST, len(words)), 0, -1):
+            rule = table.REFUSED.get(" ".join(words[:many]))
+            if rule is not None:
+                return deny(rule, shown)
+    goals = {text.rpartition(":")[2] for text in plain[1:]}
+    publishes = (
+        (name in _BUILDS and goals & _PUBLISHING)
+        or ("setup.py" in texts and {"upload", "register"} & set(texts))
+        or (name in ("docker", "podman") and "--push" in texts)
+    )
+    return deny("publish", shown) if publishes else None
+
+
+def _plain(command: SimpleCommand, values: frozenset[str] = frozenset()) -> list[str]:
+    """The name and the arguments that are no options and no options' values."""
+    return [command.name or "", *(word.shown for word in no_options(command.arguments, values))]
+
+
+def _forge_problem(command: SimpleCommand) -> Deny | None:
+    """gh, hub, glab, tea: what only reads."""
+    plain = _plain(command, table.OPTIONS_WITH_VALUE)[1:]
+    texts = [word.shown for word in command.arguments]
+    if not plain or table.TELLS & set(texts) or plain[0] in ("help", "version", "status", "search"):
+        return None
+    reads = plain[1:2] != [] and plain[1] in table.FORGE_READING
+    if plain[0] == "api":
+        reads = "graphql" not in plain and not any(text.startswith(_SENDING) for text in texts)
+    return None if reads else deny("hosting", command.shown)
+
+
+def _user_problem(command: SimpleCommand, scope: Scope) -> Deny | None:
+    """What the project forbids on top: beginnings of commands, with and without their options."""
+    named = (ShellWord(command.name), *command.arguments) if command.name is not None else command.words
+    plain = tuple(word for word in named if not word.shown.startswith("-"))
+    for beginning in scope.rules.deny:
+        if any(_begins(words, beginning.split()) for words in (command.words, named, plain)):
+            return deny("user-rule", command.shown, f"the rule is: {beginning}")
+    return None
+
+
+def _begins(words: Sequence[ShellWord], patterns: Sequence[str]) -> bool:
+    """Each word fits its pattern; of one that is not known what it begins with."""
+    pairs = [(word.text or word.start, word.pattern, each) for word, each in zip(words, patterns, strict=False)]
+    fits = all(fnmatchcase(text, each) or (globs and fnmatchcase(each, text)) for text, globs, each in pairs)
+    return fits and 0 < len(patterns) == len(pairs)
+
+
+def _paths_in(word: ShellWord) -> Iterator[ShellWord]:
+    """An argument, and what stands behind its `=` or `@`, where that may lead out of the worktree."""
+    text = word.text if word.text is not None else word.start
+    for value in (text, *(text.partition(sign)[2] for sign in ("=", "@", ":"))):
+        if value.startswith("/") or ".." in value:
+            yield ShellWord(value, word.pattern)
+
 
 _RUN_BASE = "RUN_BASE/"
 _WRITING = {"Write": "Write", "Edit": "Edit", "MultiEdit": "Edit", "NotebookEdit": "Edit", "Delete": "Write"}

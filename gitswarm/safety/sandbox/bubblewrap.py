@@ -1,7 +1,10 @@
-"""The command line of bubblewrap around a program: a file system of named folders, no privileges, limits."""
+"""The command line of bubblewrap around a program: a file system of named folders, no privileges, limits; the
+watch over what is confined in it.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,10 +13,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.containment import EVERY_HOST
-from gitswarm.safety.network.gateway import Gateway
-from gitswarm.safety.sandbox.control_group import LIMITS, ControlGroup, Limits, group_for
-from gitswarm.safety.sandbox.machine import Machine, Mount, emptied, ordered, shown, writable
+from gitswarm.containment import EVERY_HOST, Containment
+from gitswarm.safety.sandbox.gateway import Gateway
+from gitswarm.safety.sandbox.limits import LIMITS, ControlGroup, Limits, Watch, group_for
+from gitswarm.safety.sandbox.mounts import Machine, Mount, emptied, ordered, shown, writable
 
 Network = Literal["shared", "none"]
 
@@ -34,6 +37,7 @@ NAMESPACES = (
 )
 """From the best to what old systems can do; which one works is found by trying."""
 
+_MARKS = ("SWARM_STEP_OF", "SWARM_FLOW", "SWARM_STEP", "SWARM_ITERATION")
 _TMP = Path("/tmp")  # noqa: S108 - one of its own
 _SHM = Path("/dev/shm")  # noqa: S108 - same
 
@@ -133,3 +137,25 @@ def _option(mount: Mount) -> list[str]:
     if mount.source is None:
         return ["--size", str(mount.size), "--tmpfs", target]
     return ["--ro-bind-try" if mount.kind == "read" else "--bind", str(mount.source), target]
+
+
+@contextmanager
+def watched(containment: Containment, env: Mapping[str, str]) -> Iterator[Watch]:
+    """Watches what is confined in it while the block lasts.
+
+    :param env: of the step's programs.
+    """
+    if not isinstance(containment, Bubblewrap):
+        yield Watch(Limits(), (), {})
+        return
+    folders = [mount.source for mount in containment.mounts if mount.kind == "write" and mount.source is not None]
+    watch = Watch(containment.limits, folders, {name: env[name] for name in _MARKS if name in env})
+    thread = threading.Thread(target=watch.keep, daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        watch.over.set()
+        thread.join()
+    if watch.reason:
+        watch.make_room()

@@ -9,8 +9,7 @@ from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
 from gitswarm.errors import SpecError
 from gitswarm.records.policy import PolicyRules
-from gitswarm.safety.network.gateway import Upstream
-from gitswarm.safety.network.hosts import is_allowed, local_ports, refusal
+from gitswarm.safety.sandbox.gateway import Upstream, is_allowed, local_ports, refusal
 from gitswarm.settings import load_config
 from tests.tables import table
 

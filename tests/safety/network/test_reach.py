@@ -18,9 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gitswarm.safety.network import bridge
-from gitswarm.safety.network.gateway import Gateway
-from gitswarm.safety.sandbox import trial
+from gitswarm.safety.sandbox import bridge, trial
+from gitswarm.safety.sandbox.gateway import Gateway
 from tests.conftest import Project
 from tests.projects import ask
 from tests.safety.network.conftest import Outside
@@ -241,7 +240,7 @@ def test_nothing_is_left_of_it(confined: Project) -> None:
     while not list(worktrees.glob("run-*/went")) and time.monotonic() < deadline:
         time.sleep(0.05)
     below = psutil.Process(running.pid).children(recursive=True)
-    assert any("gitswarm.safety.network.serve" in process.cmdline() for process in below)
+    assert any("gitswarm.safety.sandbox.proxy" in process.cmdline() for process in below)
     running.send_signal(signal.SIGKILL)
     running.wait()
     _gone, alive = psutil.wait_procs(below, timeout=5)

@@ -9,20 +9,22 @@ from pathlib import Path
 import pytest
 
 from gitswarm.safety.sandbox.bubblewrap import NAMESPACES, Bubblewrap
-from gitswarm.safety.sandbox.control_group import Limits
-from gitswarm.safety.sandbox.machine import (
+from gitswarm.safety.sandbox.limits import Limits
+from gitswarm.safety.sandbox.mounts import (
     Machine,
     covered,
     emptied,
+    entries_of,
+    identity_config,
     look_around,
     ordered,
     replaced,
     shown,
+    shown_config,
     virtual_environment,
     writable,
 )
-from gitswarm.safety.sandbox.repository_view import entries_of, identity_config, shown_config
-from gitswarm.safety.sandbox.seatbelt import profile
+from gitswarm.safety.sandbox.trial import profile
 
 SMALL = Limits(temporary=1, shared_memory=2, home=3, growth=4, processes=5, threads=6)
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gitswarm.processes import CommandLimits, Ending, run_shell
 from gitswarm.safety.sandbox import trial
 from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
-from gitswarm.safety.sandbox.control_group import Limits, _parents, _remove_left, find_parent
+from gitswarm.safety.sandbox.limits import Limits, _parents, _remove_left, find_parent
 from gitswarm.safety.sandbox.trial import find_sandbox
 from tests.conftest import Project
 from tests.safety.sandbox.conftest import needs_bwrap

@@ -1,4 +1,5 @@
-"""Ends a step that takes more of the machine than it may: the disk that it fills, its memory, its processes.
+"""What a step may take of the machine (docs/sandbox.md): a watch that ends one that takes more of its disk, memory or
+processes, and the control group that binds root to the limit of processes.
 
 The kernel limits what it can (`bubblewrap.py`). It has no limit for what a folder holds, and none for the processes
 of root.
@@ -8,30 +9,138 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from gitswarm.containment import Containment, is_wall, pid_namespace
-from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
-from gitswarm.safety.sandbox.control_group import Limits
+from gitswarm.containment import is_wall, pid_namespace
 
 if TYPE_CHECKING:
     import psutil
 
-_POLL_S = 0.25
+
+_GIB = 1 << 30
+_PREFIX = "git-swarm"
+_MOUNT = re.compile(r"^\d+ \d+ \S+ / (?P<place>\S+) .* - (?P<kind>cgroup2?) \S+ (?P<options>\S+)$", re.MULTILINE)
+_EMPTY_S = 2.0
+_POLL_S = 0.0005
+_JOIN = 'echo $$ 2>/dev/null > "$0"; exec "$@"'
+"""What cannot join is started all the same: processes are counted too."""
+
+
+class Limits(Struct, frozen=True):
+    """Bytes, but for `processes` (counted, by whoever the user is) and `threads` (the kernel's: for users other than
+    root, or of a control group). `growth`: of everything together that a step may write on the disk; `reserve`: what
+    has to stay free. `memory`: what a step's processes may have in any case; `memory_left`: when the machine has less
+    than that, no more."""
+
+    temporary: int = 2 * _GIB
+    shared_memory: int = 1 * _GIB
+    home: int = 1 * _GIB
+    growth: int = 10 * _GIB
+    reserve: int = 256 << 20
+    memory: int = 1 * _GIB
+    memory_left: int = 512 << 20
+    processes: int = 2_000
+    threads: int = 8_000
+
+
+LIMITS = Limits()
+
+
+class ControlGroup(Struct, frozen=True):
+    """`folder`: of its own, there while the group is open."""
+
+    folder: Path
+    most: int
+
+    def joined(self, argv: Sequence[str]) -> list[str]:
+        """The command line that starts `argv` as a member of it."""
+        return ["/bin/sh", "-c", _JOIN, str(self.folder / "cgroup.procs"), *argv]
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Within another block of it nothing happens."""
+        if self.folder.exists():
+            yield
+            return
+        self.folder.mkdir()
+        (self.folder / "pids.max").write_text(f"{self.most}\n", encoding="ascii")
+        try:
+            yield
+        finally:
+            _remove(self.folder)
+
+
+def group_for(parent: Path, name: str, most: int) -> ControlGroup:
+    """
+    :param parent: see `find_parent`.
+    :param name: nobody else's in this process at the same time.
+    """
+    return ControlGroup(parent / f"{_PREFIX}-{os.getpid()}-{name}", most)
+
+
+def find_parent(own: Path = Path("/proc/self")) -> Path | None:
+    """The group in which groups with a limit of processes can be made; None: there is none.
+
+    :param own: what the kernel says about this process.
+    """
+    for parent in _parents(own):
+        trial = group_for(parent, "trial", 1)
+        with suppress(OSError), trial.opened():
+            _remove_left(parent)
+            return parent
+    return None
+
+
+def _parents(own: Path) -> Iterator[Path]:
+    try:
+        lines = (own / "cgroup").read_text(encoding="utf-8").splitlines()
+        mounts = list(_MOUNT.finditer((own / "mountinfo").read_text(encoding="utf-8")))
+    except OSError:
+        return
+    for line in lines:
+        _number, controllers, path = line.split(":", 2)
+        for mount in mounts:
+            is_first = mount["kind"] == "cgroup" and "pids" in controllers.split(",")
+            if (is_first and "pids" in mount["options"].split(",")) or (
+                not controllers and mount["kind"] == "cgroup2"
+            ):
+                yield Path(mount["place"] + path)
+
+
+def _remove_left(parent: Path) -> None:
+    """Those of processes that were killed."""
+    for folder in parent.glob(f"{_PREFIX}-*"):
+        owner = folder.name.split("-")[2]
+        if not Path("/proc", owner).exists():
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _remove(folder: Path) -> None:
+    """Its processes have ended, or are about to."""
+    deadline, pause = time.monotonic() + _EMPTY_S, _POLL_S
+    while folder.exists() and time.monotonic() < deadline:
+        try:
+            folder.rmdir()
+        except OSError:
+            time.sleep(pause)
+            pause *= 2
+
+
+_WATCH_S = 0.25
 _PATIENCE = 10
 """Looking through files may take one part in so many of the time."""
 
 _BLOCK = 512  # what `st_blocks` counts in
-_GIB = 1 << 30
-_MARKS = ("SWARM_STEP_OF", "SWARM_FLOW", "SWARM_STEP", "SWARM_ITERATION")
 
 
 class Watch(Struct):
@@ -51,7 +160,7 @@ class Watch(Struct):
     def keep(self) -> None:
         """Looks until the step is over, or has been ended."""
         self._free = _free_bytes(self.folders)
-        while not self.over.wait(_POLL_S):
+        while not self.over.wait(_WATCH_S):
             found = self._disk() or self._memory() or self._processes()
             if found:
                 self.reason = found
@@ -124,28 +233,6 @@ class Watch(Struct):
                     if all(env.get(name) == value for name, value in self.marks.items()) and is_wall(process):
                         found.append(process)
         return found
-
-
-@contextmanager
-def watched(containment: Containment, env: Mapping[str, str]) -> Iterator[Watch]:
-    """Watches what is confined in it while the block lasts.
-
-    :param env: of the step's programs.
-    """
-    if not isinstance(containment, Bubblewrap):
-        yield Watch(Limits(), (), {})
-        return
-    folders = [mount.source for mount in containment.mounts if mount.kind == "write" and mount.source is not None]
-    watch = Watch(containment.limits, folders, {name: env[name] for name in _MARKS if name in env})
-    thread = threading.Thread(target=watch.keep, daemon=True)
-    thread.start()
-    try:
-        yield watch
-    finally:
-        watch.over.set()
-        thread.join()
-    if watch.reason:
-        watch.make_room()
 
 
 def _pids() -> list[int]:

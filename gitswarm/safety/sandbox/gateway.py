@@ -1,23 +1,71 @@
-"""The only way out of a sandbox without network: a socket, and behind it a proxy that starts when it is needed."""
+"""The only way out of a sandbox without network: a socket, and behind it a proxy that starts when it is needed and
+lets through what a list of rules names (`host`, `host:port`, `*.host`).
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from gitswarm.safety.network import bridge
-from gitswarm.safety.network.hosts import LOCAL, local_ports
-from gitswarm.safety.sandbox.machine import Mount, covered, shown
+from gitswarm.containment import REFUSED
+from gitswarm.safety.sandbox import bridge
+from gitswarm.safety.sandbox.mounts import Mount, covered, shown
+
+_RULE = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(:(?P<port>[0-9]+))?")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_STRANGE = re.compile(r"[^A-Za-z0-9._:\[\]-]")
+
+LOCAL = "localhost,127.0.0.1,::1"
+"""For `NO_PROXY`: programs talk to each other inside without the proxy."""
+
+
+def is_allowed(host: str, port: int, rules: Iterable[str]) -> bool:
+    """A rule without a port means every port; one that begins with `*.` every host below, not the host itself."""
+    asked = _plain(host)
+    return asked != "" and any(_fits(asked, port, rule) for rule in rules)
+
+
+def local_ports(rules: Iterable[str]) -> tuple[int, ...]:
+    """Ports of this machine's own that rules name: they are brought into the sandbox under the same number."""
+    parts = (_parts(rule) for rule in rules)
+    return tuple(dict.fromkeys(port for host, port in parts if host in _LOOPBACK and port is not None))
+
+
+def refusal(host: str, port: int) -> str:
+    """One line, for programs and people alike. Whatever was asked for, it is plain text."""
+    return f"{REFUSED}{_STRANGE.sub('?', host)[:253]}:{port}"
+
+
+def _fits(asked: str, port: int, rule: str) -> bool:
+    host, only = _parts(rule)
+    if only is not None and only != port:
+        return False
+    if host.startswith("*."):
+        return asked.endswith(host[1:]) and asked != host[1:]
+    return asked == host or (asked in _LOOPBACK and host in _LOOPBACK)
+
+
+def _parts(rule: str) -> tuple[str, int | None]:
+    found = _RULE.fullmatch(rule)
+    if found is None:
+        return "", None  # fits no host
+    return _plain(found["host"]), int(found["port"]) if found["port"] else None
+
+
+def _plain(host: str) -> str:
+    return host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+
 
 _BRIDGE = Path(bridge.__file__)
 _LISTEN = _BRIDGE.with_name("listen.pl")
@@ -121,7 +169,7 @@ class Gateway(Struct, frozen=True):
             )
             # The kernel ends it with the thread that started it: this one, which waits here.
             proxy = subprocess.Popen(
-                [sys.executable, "-I", "-m", "gitswarm.safety.network.serve", *line, *self.rules],
+                [sys.executable, "-I", "-m", "gitswarm.safety.sandbox.proxy", *line, *self.rules],
                 pass_fds=(listener.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,6 +1,6 @@
 """Outside a sandbox: proxy.py with an allow-list, at a socket that the owner opened.
 
-Run by itself: `python -I -m gitswarm.safety.network.serve OWNER SOCKET FOLDER UPSTREAM BYPASS RULE …`. OWNER: its
+Run by itself: `python -I -m gitswarm.safety.sandbox.proxy OWNER SOCKET FOLDER UPSTREAM BYPASS RULE …`. OWNER: its
 process; SOCKET: number of the descriptor; FOLDER: for files of its own; UPSTREAM: `http://host:port` of the user's
 own proxy, or nothing; BYPASS: hosts that are reached without that one, as in NO_PROXY. What is refused goes to
 standard output, a line each. One process, a thread for each connection: proxy.py's own main program takes three.
@@ -23,7 +23,7 @@ from proxy.http.parser import HttpParser
 from proxy.http.proxy import HttpProxyBasePlugin
 from proxy.plugin import ProxyPoolPlugin
 
-from gitswarm.safety.network.hosts import LOCAL, is_allowed, refusal
+from gitswarm.safety.sandbox.gateway import LOCAL, is_allowed, refusal
 
 _PR_SET_PDEATHSIG = 1
 _QUIET_S = 24 * 3600

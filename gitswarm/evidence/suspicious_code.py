@@ -23,9 +23,9 @@ from itertools import chain
 
 from msgspec import Struct
 
+from gitswarm.evidence.declarations import TextChange, is_test_file
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.python_expressions import Expectations, literal_text, parse
-from gitswarm.evidence.test_count import TextChange, is_test_file
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import shorten
 

@@ -27,7 +27,7 @@ from gitswarm.ledger.lease import refs_here
 from gitswarm.ledger.state import RunState
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.deciding.route import decide_next
-from gitswarm.runner.hub.shared import SharedRun
+from gitswarm.runner.hub.leased_run import LeasedRun
 from gitswarm.runner.observer import SilentObserver
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import Surroundings, Workplace
@@ -37,7 +37,7 @@ from gitswarm.worktree.shadow import Placement
 FILES = 100
 
 
-class TimedRun(SharedRun):
+class TimedRun(LeasedRun):
     """Times each push, then lets plain git push the same refs to the second hub."""
 
     def __init__(self, project: Checkout, env: Mapping[str, str], repository: Repository, layout: RunLayout) -> None:
@@ -77,20 +77,20 @@ def measure(folder: Path, steps: int, fill: Callable[[Path, str], None]) -> tupl
         project.git("pack-refs", "--all")
     repository = open_repository(project.root, env)
     new = new_run(repository, project)
-    shared = TimedRun(project, env, repository, RunLayout(new.spec.run_id))
+    leased = TimedRun(project, env, repository, RunLayout(new.spec.run_id))
     engine = ChangeEngine(FILES)
     around = Surroundings(
         env,
         lambda: datetime.now(UTC),
         Placement(None, folder / "state"),
         SilentObserver(),
-        lambda: len(shared.swarm_ms) > steps + WARM_UP,
-        shared=shared,
+        lambda: len(leased.swarm_ms) > steps + WARM_UP,
+        leased=leased,
     )
     with create_run(repository, new, around) as (session, state):
         own = replace(session, engines={(engine.engine_id, engine.mode): engine})
         carry_on(own, Workplace.of(own, prepare_worktree(own)), state, decide_next(own, state))
-    return shared.swarm_ms[WARM_UP:], shared.git_ms[WARM_UP:]
+    return leased.swarm_ms[WARM_UP:], leased.git_ms[WARM_UP:]
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import find_on_hub
 from gitswarm.records.base import Clock
-from gitswarm.runner.hub.shared import SharedRun
+from gitswarm.runner.hub.leased_run import LeasedRun
 from gitswarm.runner.hub.transfer import hold_on_hub, hub_for_runs, pull_run, push_run, release_on_hub, take_over
 from gitswarm.runner.marks import refuse_agent
 from gitswarm.runner.session import Surroundings
@@ -66,7 +66,7 @@ def pull(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = F
     out(f"next       git swarm status {layout.run_id}")
 
 
-def share_here(repository: Repository, layout: RunLayout) -> SharedRun:
+def take_over_here(repository: Repository, layout: RunLayout) -> LeasedRun:
     """Makes this clone the one that goes on with a run, for `resume --hub`."""
     return take_over(repository, hub_for_runs(repository, os.environ), layout, around_before(repository, layout))
 
@@ -78,9 +78,9 @@ def around_before(repository: Repository, layout: RunLayout) -> Surroundings:
     return surroundings(load_config(None, {}), NoticeObserver())
 
 
-def new_shared(repository: Repository, layout: RunLayout) -> SharedRun:
+def lease_new_run(repository: Repository, layout: RunLayout) -> LeasedRun:
     """For `start --hub`: a hub that cannot be reached is found before the run exists."""
-    return SharedRun(repository, hub_for_runs(repository, os.environ), layout, now)
+    return LeasedRun(repository, hub_for_runs(repository, os.environ), layout, now)
 
 
 def hold(run: RunArgument = None) -> None:

@@ -38,7 +38,7 @@ from gitswarm.settings import Config
 
 if TYPE_CHECKING:
     from gitswarm.runner.control import Wish
-    from gitswarm.runner.hub.shared import SharedRun
+    from gitswarm.runner.hub.leased_run import LeasedRun
     from gitswarm.runner.human import ResumeOptions
 
 MaxCostOption = Annotated[str | None, Option("--max-cost", metavar="USD", help="What the run may cost; or none.")]
@@ -187,7 +187,7 @@ def continue_run(
     *,
     until: str | None,
     as_json: bool,
-    shared: SharedRun | None = None,
+    leased: LeasedRun | None = None,
     cut_off_means: Wish = "pause",
 ) -> None:
     """Executes an existing run from where it stands, and ends the process with its exit code."""
@@ -196,7 +196,7 @@ def continue_run(
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
-        around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until, shared=shared)
+        around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until, leased=leased)
         around = replace(around, cut_off_means=cut_off_means)
         resumed = resume_run(repository, layout, around, options)
     if resumed.was_complete:

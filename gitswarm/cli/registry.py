@@ -71,7 +71,7 @@ ROOT = Group(
         ),
         "hold": Command("exchange:hold", "Let nobody else continue a run on the hub, until `release`.", words="run"),
         "fleet-exec": Command(
-            "fleet.unit:fleet_exec",
+            "fleet.fleet_exec:fleet_exec",
             "Execute one run of the hub, as a fleet does.",
             "--hub= --dir= --parent=",
             words="run",
@@ -346,7 +346,7 @@ ROOT = Group(
             "Many runs: on this machine, on workers (pip install 'git-swarm[fleet]'), on Slurm or Kubernetes.",
             {
                 "run": Command(
-                    "fleet.fleet_commands:run",
+                    "fleet.fleet_run:run",
                     "Execute a run for every entry of a file, or runs of the hub.",
                     "--issues= --flow= --workers= --scheduler= --max-cost= --base= --engine= --mode= --model="
                     " --economy --script= --allow-stub --routing= --autopilot --tls-ca= --tls-cert= --tls-key="
@@ -354,25 +354,25 @@ ROOT = Group(
                     words="run",
                 ),
                 "submit": Command(
-                    "fleet.fleet_commands:submit",
+                    "fleet.batch:submit",
                     "Give a run for every entry of a file, or runs of the hub, to Slurm or Kubernetes.",
                     "--on= --issues= --flow= --hub= --slots= --dir= --image= --secret= --print --base= --engine="
                     " --mode= --model= --economy --script= --allow-stub --routing= --autopilot",
                     words="run",
                 ),
                 "status": Command(
-                    "fleet.standing:status",
+                    "fleet.fleet_status:status",
                     "How the runs on the hub stand; no scheduler is asked, and none needs to live.",
                     "--issues= --flow= --json",
                     is_long=True,
                 ),
                 "serve": Command(
-                    "fleet.fleet_commands:serve",
+                    "fleet.cluster:serve",
                     "Run a scheduler until Ctrl-C: it gives runs to workers, and forgets everything when it ends.",
                     "--host= --port= --tls-ca= --tls-cert= --tls-key=",
                 ),
                 "work": Command(
-                    "fleet.fleet_commands:work",
+                    "fleet.cluster:work",
                     "Execute runs that a scheduler gives, each in a process and a worktree of its own, until Ctrl-C.",
                     "--slots= --dir= --host= --tls-ca= --tls-cert= --tls-key=",
                 ),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err
-from gitswarm.cli.exchange import share_here
+from gitswarm.cli.exchange import take_over_here
 from gitswarm.cli.executing import (
     AcceptOption,
     FeedbackOption,
@@ -75,12 +75,12 @@ def resume(
         feedback=feedback_of(feedback),
         budget=budget,
     )
-    shared = share_here(repository, layout) if hub else None
+    leased = take_over_here(repository, layout) if hub else None
     try:
-        continue_run(repository, layout, options, until=until, as_json=as_json, shared=shared)
+        continue_run(repository, layout, options, until=until, as_json=as_json, leased=leased)
     finally:
-        if shared is not None:
-            shared.let_go()
+        if leased is not None:
+            leased.let_go()
 
 
 def skip(

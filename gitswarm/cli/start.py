@@ -210,14 +210,14 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
         _mention_uncommitted(repository, new.spec, observer)
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=asked.until)
         if asked.hub:
-            from gitswarm.cli.exchange import new_shared  # noqa: PLC0415 - few runs are shared
+            from gitswarm.cli.exchange import lease_new_run  # noqa: PLC0415 - few runs go to a hub
 
-            around = replace(around, shared=new_shared(repository, RunLayout(new.spec.run_id)))
+            around = replace(around, leased=lease_new_run(repository, RunLayout(new.spec.run_id)))
         try:
             state = start_run(repository, new, around, notices)
         finally:
-            if around.shared is not None:
-                around.shared.let_go()
+            if around.leased is not None:
+                around.leased.let_go()
     return Executed(state, stop.requested())
 
 

@@ -31,7 +31,7 @@ from gitswarm.runner.control import Requests
 from gitswarm.runner.deciding.route import decide_next, enter_at
 from gitswarm.runner.deciding.situation import mention_navigator
 from gitswarm.runner.engines import Engines, asked_engines, build_engines, refuse_impossible
-from gitswarm.runner.hub.following import share
+from gitswarm.runner.hub.leased_run import push_to_hub
 from gitswarm.runner.marks import MARKER, process_mark
 from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
@@ -89,7 +89,7 @@ def start_run(
         session.around.observer.opened(state, str(shadow.path))
         place = Workplace.of(session, shadow)
         after = carry_on(session, place, state, decide_next(session, state))
-        share(session, after, executes=False)
+        push_to_hub(session, after, executes=False)
         return after
 
 

@@ -20,7 +20,7 @@ from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
 from gitswarm.runner.deciding.situation import mention_navigator
 from gitswarm.runner.engines import asked_engines, refuse_impossible
 from gitswarm.runner.held import Held, hold_run
-from gitswarm.runner.hub.following import share
+from gitswarm.runner.hub.leased_run import push_to_hub
 from gitswarm.runner.human import ResumeOptions, commit_human_step
 from gitswarm.runner.landing.approve import accept_concerns, allow_secrets
 from gitswarm.runner.landing.out_of_band import adopt_out_of_band, settled
@@ -52,7 +52,7 @@ def resume_run(
     options = asked or ResumeOptions()
     with hold_run(repository, layout, around, adopt=options.adopt) as held:
         resumed = _resume(held, options)
-        share(held.session, resumed.state, executes=False)
+        push_to_hub(held.session, resumed.state, executes=False)
         return resumed
 
 

@@ -17,7 +17,7 @@ from gitswarm.records.routing import Action, Decision
 from gitswarm.runner.control import STATUS, Request
 from gitswarm.runner.deciding.preflight import allowance, within_budget
 from gitswarm.runner.deciding.route import decide_next, end_of
-from gitswarm.runner.hub.following import share
+from gitswarm.runner.hub.leased_run import push_to_hub
 from gitswarm.runner.orphans import end_orphans
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.execute import execute_step
@@ -39,7 +39,7 @@ def carry_on(
     session: Session, place: Workplace, state: RunState, decision: Decision, resumption: Resumption | None = None
 ) -> RunState:
     """Executes from `decision` until the run ends, however it ends; the state with its `end` commit."""
-    share(session, state)
+    push_to_hub(session, state)
     reached = state
     try:
         while True:
@@ -68,7 +68,7 @@ def carry_on(
                 resumption = None
             session.around.observer.committed(reached)
             decision = decide_next(session, reached)
-            share(session, reached)
+            push_to_hub(session, reached)
     except RunInterruptedError:
         # Ended below: as long as an exception is handled, its traceback holds on to locks that it came out of.
         pass

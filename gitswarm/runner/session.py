@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gitswarm.records.run_spec import RunSpec
     from gitswarm.runner.control import Requests, Wish
     from gitswarm.runner.engines import Engines
-    from gitswarm.runner.hub.shared import SharedRun
+    from gitswarm.runner.hub.leased_run import LeasedRun
     from gitswarm.runner.observer import Observer
     from gitswarm.runner.step.committed_files import StoredTests
     from gitswarm.safety.redact.redactor import Redactor
@@ -60,7 +60,7 @@ class Surroundings(Struct, frozen=True):
     """`step` or `flow/step`: the run stops in good order behind it."""
     script: Script | None = None
     """Played in place of the one that the run froze, which has no secrets, not even such as may be committed."""
-    shared: SharedRun | None = None
+    leased: LeasedRun | None = None
     """Where each step is pushed to."""
     cut_off_means: Wish = "pause"
     """How a run ends that a signal ended, and nobody asked for it."""

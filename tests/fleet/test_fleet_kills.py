@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.cli.fleet import slot
+from gitswarm.cli.fleet import worker
 from tests.fleet.fleets import STEPS, FleetProject, fleet_project, joined, listening, processes_of, send
 from tests.waiting import DEADLINE_S, ends_within, wait_until
 
@@ -180,11 +180,11 @@ def test_a_worker_under_tls_ends_when_it_is_told_to(fleet: FleetProject, state: 
 def test_a_worker_ends_whatever_dask_waits_for(fleet: FleetProject) -> None:
     with_hub(fleet)
     hangs = "import time\ndef dask_teardown(worker):\n    time.sleep(1000)\n"
-    preload = repr([slot.__name__, hangs])
+    preload = repr([worker.__name__, hangs])
     url, _groups = joined(fleet, [])
     process = fleet.begin("fleet", "work", url, DASK_DISTRIBUTED__WORKER__PRELOAD=preload)
     wait_until(lambda: listening(process.pid), "the worker listens")
     process.terminate()
     assert not ends_within(process, 3)
-    assert ends_within(process, slot.ENDS_WITHIN_S + 10)
+    assert ends_within(process, worker.ENDS_WITHIN_S + 10)
     assert process.returncode == 1

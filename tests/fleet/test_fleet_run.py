@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from gitswarm.cli.fleet import fleet_commands, slot
+from gitswarm.cli.fleet import fleet_run, worker
 from gitswarm.cli.fleet.cluster import refuse_other_versions
 from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
 from gitswarm.errors import SwarmError
@@ -98,12 +98,12 @@ def test_a_worker_listens_where_its_scheduler_reaches_it_and_nowhere_else(
 
 
 def test_a_worker_with_another_version_is_refused() -> None:
-    order = slot.Order("run-20260101-000000-000000", "0.0.1", "fleet", "hub")
-    assert slot.execute(order) == slot.Answer(1, version=slot.version_here())
+    order = worker.Order("run-20260101-000000-000000", "0.0.1", "fleet", "hub")
+    assert worker.execute(order) == worker.Answer(1, version=worker.version_here())
     client = SimpleNamespace(run=lambda *_words, **_options: {"tcp://127.0.0.1:1": "0.0.1"})
     with pytest.raises(SwarmError, match=r"127\.0\.0\.1:1 has git-swarm 0\.0\.1, this is") as refused:
         refuse_other_versions(cast("Any", client))
-    assert f"pip install 'git-swarm[fleet]=={slot.version_here()}'" in refused.value.hint
+    assert f"pip install 'git-swarm[fleet]=={worker.version_here()}'" in refused.value.hint
 
 
 def test_an_entry_is_the_same_by_what_it_says(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_an_entry_is_the_same_by_what_it_says(tmp_path: Path) -> None:
 
 def test_what_entries_have_in_common_is_checked_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[tuple[str, ...]] = []
-    monkeypatch.setattr(fleet_commands, "plan_run", lambda _repository, asked: planned.append(asked.flows))
-    monkeypatch.setattr(fleet_commands, "embedded", lambda _slots: sys.exit(7))
+    monkeypatch.setattr(fleet_run, "plan_run", lambda _repository, asked: planned.append(asked.flows))
+    monkeypatch.setattr(fleet_run, "embedded", lambda _slots: sys.exit(7))
     (project.root / "issues").write_text('a\nb\n{"task": "c", "flow": "plan"}\nd\n', encoding="utf-8")
     assert ask(project, "fleet", "run", "--issues", "issues").code == 7
     assert sorted(planned) == [("build",), ("plan",)]

@@ -10,7 +10,7 @@ from gitswarm.cli.here import now
 from gitswarm.git.remote import remote_of
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.runner.hub.shared import SharedRun
+from gitswarm.runner.hub.leased_run import LeasedRun
 from tests.hub.clones import STEPS, Clones, two_clones
 
 
@@ -30,7 +30,7 @@ def begun_in_vain(clones: Clones, run: str) -> None:
     """As if a process had taken the run over and died."""
     repository = open_repository(clones.here.root, clones.here.env)
     remote = remote_of(repository, "hub", clones.here.env)
-    SharedRun(repository, remote, RunLayout(run), now).take(executes=True)
+    LeasedRun(repository, remote, RunLayout(run), now).take(executes=True)
 
 
 def test_a_worker_executes_a_run_of_which_it_had_nothing(clones: Clones) -> None:

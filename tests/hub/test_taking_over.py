@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gitswarm.git.remote import Move, Remote
-from gitswarm.runner.hub import shared
+from gitswarm.runner.hub import leased_run
 from tests.faults import COUNT
 from tests.forking import WRITERS, with_flow
 from tests.hub.clones import STEPS, Clones, two_clones
@@ -125,7 +125,7 @@ def test_a_push_whose_answer_is_lost_has_arrived(clones: Clones, monkeypatch: py
 def test_a_hub_that_cannot_be_reached_ends_the_process_and_no_step_is_lost(
     clones: Clones, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(leased_run, "_PAUSES_S", (0.0,))
     away = clones.hub.with_name("away.git")
     ended = clones.here.swarm(*clones.start(second=[f"mv '{clones.hub}' '{away}'"]), code=1)
     away.rename(clones.hub)

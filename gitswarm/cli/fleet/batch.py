@@ -1,8 +1,9 @@
-"""Runs of the hub as one job of Slurm or Kubernetes, which starts `fleet-exec` for each."""
+"""`fleet submit`: runs of the hub as one job of Slurm or Kubernetes, which starts `fleet-exec` for each."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shlex
 import shutil
@@ -11,16 +12,41 @@ import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import yaml
 from msgspec import Struct
 
+from gitswarm.cli.arguments import Option
+from gitswarm.cli.console import err, out, out_lines, out_verbatim, plural
+from gitswarm.cli.executing import log_of
+from gitswarm.cli.fleet.dispatching import bring_to_hub
+from gitswarm.cli.fleet.entry_file import StartOptions
+from gitswarm.cli.fleet.fleet_run import (
+    AllowStubFlag,
+    AutopilotFlag,
+    BaseOption,
+    EconomyFlag,
+    EngineOption,
+    ModelOption,
+    ModeOption,
+    RoutingOption,
+    RunsArgument,
+    ScriptOption,
+    fleet_hub,
+    jobs_of,
+    planned_entries,
+    refuse_both,
+)
+from gitswarm.cli.fleet.fleet_status import DEFAULT_FLOW, FlowOption, IssuesOption
+from gitswarm.cli.here import repository_here
 from gitswarm.cli.run_result import EXIT_CODES
 from gitswarm.errors import FencedError, SwarmError, UsageError
 from gitswarm.git.remote import Remote
 from gitswarm.records.outcome import RunStatus
-from gitswarm.runner.hub.queue import MOST_ATTEMPTS
+from gitswarm.runner.hub.queue import MOST_ATTEMPTS, read_queue
+from gitswarm.runner.marks import refuse_agent
 
 _AGAIN = "git swarm fleet submit --on"
 _OVER = (EXIT_CODES[RunStatus.FAILED], EXIT_CODES[RunStatus.PAUSED], FencedError.exit_code)
@@ -161,3 +187,61 @@ def job_manifest(batch: Batch, image: str, secrets: Sequence[str]) -> str:
     spec |= {"backoffLimitPerIndex": MOST_ATTEMPTS, "podFailurePolicy": {"rules": rules}, "template": {"spec": pod}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": batch.name}, "spec": spec}
     return yaml.safe_dump(job, sort_keys=False, width=sys.maxsize)
+
+
+def submit(
+    runs: RunsArgument = None,
+    on: Annotated[BatchSystem | None, Option(help="Where to: slurm, or k8s (Kubernetes).")] = None,
+    issues: IssuesOption = None,
+    flow: FlowOption = None,
+    hub: Annotated[str | None, Option(metavar="URL", help="The hub, as it is reached from there.")] = None,
+    slots: Annotated[int, Option("--slots", metavar="N", min=1, help="Runs at the same time.")] = 4,
+    folder: Annotated[str | None, Option("--dir", metavar="DIR", help="Where clones of the hub are there.")] = None,
+    image: Annotated[str | None, Option(metavar="IMAGE", help="k8s: has git, git-swarm and the engines.")] = None,
+    secret: Annotated[list[str] | None, Option(metavar="NAME", help="k8s: becomes environment variables.")] = None,
+    print_only: Annotated[bool, Option("--print", help="Print the script or manifest; nobody gets it.")] = False,
+    base: BaseOption = None,
+    engine: EngineOption = None,
+    mode: ModeOption = None,
+    model: ModelOption = None,
+    economy: EconomyFlag = False,
+    script: ScriptOption = None,
+    allow_stub: AllowStubFlag = False,
+    routing: RoutingOption = None,
+    autopilot: AutopilotFlag = False,
+) -> None:
+    """Give a run for every entry of a file, or runs of the hub, to Slurm or Kubernetes."""
+    again = f"git swarm fleet submit --on {on or 'slurm|k8s'}"
+    if on is None:
+        raise UsageError("name the system that is to execute them", hint=f"{again} --issues FILE")
+    refuse_both(runs, issues, again)
+    refuse_unready(on, image, secret, is_given=not print_only)
+    asked = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
+    usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
+    repository = repository_here()
+    refuse_agent(os.environ, "fleet submit", repository.common_dir)
+    entries = planned_entries(repository, issues, usual)
+    remote = fleet_hub(repository, here=False)
+    url = hub_for(on, remote, hub)
+    queued, notices = read_queue(repository, remote), dict[str, None]()
+    jobs = jobs_of(repository, remote, queued, entries, runs)
+    left = [job for job in jobs if not job.ended]
+    for job in left:
+        bring_to_hub(repository, remote, job, queued, notices.setdefault)
+    ids = tuple(job.run_id for job in left if job.run_id is not None)
+    for line in notices:
+        err(line)
+    if len(ids) < len(jobs):
+        err(f"{len(jobs) - len(ids)} of {plural(len(jobs), 'run')} ended, or need a person: git swarm fleet status")
+    if not ids:
+        return
+    name = job_name(url, issues, runs or ())
+    whole = Batch(name, ids, min(slots, len(ids)), url, folder)
+    logs = log_of(repository, ids[0]).parent
+    text = job_manifest(whole, image, secret or ()) if image else slurm_script(whole, logs)
+    if print_only:
+        out_verbatim(text.rstrip())
+        return
+    given, shown = give(on, text, name)
+    out(f"job {given}: {plural(len(ids), 'run')}, {whole.slots} at a time")
+    out_lines([f"next       {shown}", "           git swarm fleet status"])

@@ -1,19 +1,26 @@
-"""What finds a free slot for a run: Dask, in this process or on other machines. It keeps nothing of ours."""
+"""Dask finds a free slot for a run, in this process or on other machines (`fleet serve`, `fleet work`). It keeps
+nothing of ours."""
 
 from __future__ import annotations
 
 import ipaddress
 import logging
+import os
+import shlex
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, NoReturn
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from gitswarm.cli.fleet.slot import version_here
+from gitswarm.cli.arguments import Argument, Option
+from gitswarm.cli.console import complain, err, out
+from gitswarm.cli.fleet import worker
+from gitswarm.cli.fleet.worker import FOLDER, version_here
 from gitswarm.errors import SwarmError, UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +39,10 @@ ALLOWED_FAILURES = 1_000
 """Attempts are counted on the hub: Dask counts workers that died, also for what they had not begun."""
 
 _JOIN_S = 20
+
+CaOption = Annotated[str | None, Option("--tls-ca", metavar="FILE", help="The authority that signed all of them.")]
+CertOption = Annotated[str | None, Option("--tls-cert", metavar="FILE", help="This machine's certificate.")]
+KeyOption = Annotated[str | None, Option("--tls-key", metavar="FILE", help="Its key.")]
 
 
 class Tls(Struct, frozen=True):
@@ -171,9 +182,9 @@ def refuse_other_versions(client: Client) -> None:
     :raises SwarmError: a worker has another git-swarm than we, or none.
     """
     ours = version_here()
-    for worker, answer in sorted(client.run(version_here, on_error="return").items()):
+    for address, answer in sorted(client.run(version_here, on_error="return").items()):
         if answer != ours:
-            raise other_version(worker, answer if isinstance(answer, str) else "none")
+            raise other_version(address, answer if isinstance(answer, str) else "none")
 
 
 def other_version(worker: str, version: str) -> SwarmError:
@@ -182,3 +193,81 @@ def other_version(worker: str, version: str) -> SwarmError:
         f"the worker at {worker} has git-swarm {version}, this is {ours}: they would not understand each other",
         hint=f"pip install 'git-swarm[fleet]=={ours}'   (there; then git swarm fleet work again)",
     )
+
+
+def serve(
+    host: Annotated[
+        str, Option(metavar="HOST", help="The address that workers reach; other than loopback needs TLS.")
+    ] = ("127.0.0.1"),
+    port: Annotated[int, Option(metavar="PORT", min=1, help="Its port.")] = 8786,
+    tls_ca: CaOption = None,
+    tls_cert: CertOption = None,
+    tls_key: KeyOption = None,
+) -> None:
+    """Run a scheduler until Ctrl-C: it gives runs to workers, and forgets everything when it ends."""
+    tls = Tls(tls_ca, tls_cert, tls_key)
+    again = f"git swarm fleet serve --host {host} --port {port} --tls-ca ca.pem --tls-cert cert.pem --tls-key key.pem"
+    try:
+        is_tls = checked_tls(f"tcp://{host}:{port}", tls, "")
+    except UsageError as error:
+        raise UsageError(error.message, hint=again) from error
+    words = ["scheduler", "--host", host, "--port", str(port), "--dashboard-address", NO_DASHBOARD]
+    words += ["--protocol", "tls", *tls.words] if is_tls else []
+    url = f"{'tls' if is_tls else 'tcp'}://{host}:{port}"
+    err(f"a worker     git swarm fleet work {url}")
+    err(f"the runs     git swarm fleet run --issues FILE --scheduler {url}")
+    _become(
+        words,
+        {
+            "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": WORKER_TTL,
+            "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(ALLOWED_FAILURES),
+        },
+    )
+
+
+def work(
+    url: Annotated[str, Argument(metavar="URL", help="The scheduler: tcp://127.0.0.1:8786, tls://HOST:8786.")],
+    slots: Annotated[
+        int | None, Option("--slots", metavar="N", min=1, help="Runs at the same time; as many as processors.")
+    ] = None,
+    folder: Annotated[
+        str | None,
+        Option("--dir", metavar="DIR", help="Where clones of hubs are; ~/.local/state/git-swarm/fleet unless given."),
+    ] = None,
+    host: Annotated[
+        str | None,
+        Option(
+            metavar="HOST", help="This machine's address, as others reach it; else the one by which it reaches URL."
+        ),
+    ] = None,
+    tls_ca: CaOption = None,
+    tls_cert: CertOption = None,
+    tls_key: KeyOption = None,
+) -> None:
+    """Execute runs that a scheduler gives, each in a process and a worktree of its own, until Ctrl-C."""
+    tls = Tls(tls_ca, tls_cert, tls_key)
+    is_tls = checked_tls(url, tls, "git swarm fleet work ")
+    place = Path(folder).absolute() if folder is not None else None
+    number = slots or os.cpu_count() or 1
+    words = ["worker", url, "--no-nanny", "--nthreads", str(number), "--resources", f"{SLOT}={number}"]
+    words += ["--memory-limit", "0", "--death-timeout", "60", "--dashboard-address", NO_DASHBOARD]
+    words += tls.words if is_tls else []
+    words += ["--host", host or own_address(urlsplit(url).hostname or "")]
+    if place is not None:
+        place.mkdir(parents=True, exist_ok=True)
+        words += ["--local-directory", str(place / "dask")]
+    env = {"DASK_DISTRIBUTED__WORKER__PRELOAD": worker.__name__}
+    _become(words, {**env, **({FOLDER: str(place)} if place is not None else {})})
+
+
+def _become(words: Sequence[str], env: dict[str, str]) -> NoReturn:
+    """Takes the place of this process: there is nothing to do for us above Dask's own command."""
+    need_dask()
+    line = [sys.executable, "-P", "-m", "dask", *words]
+    out(shlex.join([*(f"{name}={value}" for name, value in env.items()), *line]))
+    sys.stdout.flush()
+    try:
+        os.execve(line[0], line, {**env, **os.environ})  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        complain(f"cannot start {line[0]}: {error.strerror}")
+        raise SystemExit(1) from error

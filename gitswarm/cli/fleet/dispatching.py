@@ -15,11 +15,10 @@ from msgspec.structs import replace
 from gitswarm.cli.console import money
 from gitswarm.cli.exchange import around_before
 from gitswarm.cli.executing import NoticeObserver, apply_durability, log_of, quiet_surroundings
-from gitswarm.cli.fleet.board import Board
 from gitswarm.cli.fleet.cluster import SLOT, other_version, slots_of
 from gitswarm.cli.fleet.entry_file import FleetEntry
-from gitswarm.cli.fleet.slot import Answer, Order, execute, version_here
-from gitswarm.cli.fleet.standing import GIVEN_UP, NOT_BEGUN, Standing, standing_of
+from gitswarm.cli.fleet.fleet_status import GIVEN_UP, NOT_BEGUN, Display, FleetRun, fleet_run_of
+from gitswarm.cli.fleet.worker import Answer, Order, execute, version_here
 from gitswarm.cli.here import now, surroundings
 from gitswarm.cli.start import plan_run, rehearsal_words
 from gitswarm.errors import FencedError, GitFailedError, RunHeldError, SwarmError
@@ -75,7 +74,7 @@ class Fleet:
         remote: Remote,
         queued: Queue,
         jobs: Sequence[Job],
-        board: Board,
+        display: Display,
         *,
         here: bool,
         limit_usd: float | None,
@@ -84,12 +83,12 @@ class Fleet:
         self._remote = remote
         self._queued = queued
         self.jobs = list(jobs)
-        self._board = board
+        self._display = display
         self._here = here
         self._limit_usd = limit_usd
         self._name = f"fleet-{secrets.token_hex(4)}"
         self._answers = queue.SimpleQueue[tuple[Job, "Future[Answer]"]]()
-        self._flying: dict[str, Future[Answer]] = {}
+        self._running: dict[str, Future[Answer]] = {}
         self._notices: set[str] = set()
         self._looked = 0.0
         self.problem: SwarmError | None = None
@@ -109,7 +108,7 @@ class Fleet:
                     told = wanted
                 if not wanted:
                     self._try_to_fill(client)
-                if not self._flying and (wanted or self.spent_out or all(job.ended for job in self.jobs)):
+                if not self._running and (wanted or self.spent_out or all(job.ended for job in self.jobs)):
                     return
                 self._take_answer(client)
                 self._show()
@@ -122,9 +121,9 @@ class Fleet:
     def _pass_on(self, client: Client, wanted: int) -> None:
         from distributed import Event  # noqa: PLC0415
 
-        running = f"{len(self._flying)} running"
+        running = f"{len(self._running)} running"
         how = "now" if wanted > 1 else f"after the steps that are executed ({running}); Ctrl-C again stops now"
-        self._board.notice(f"stopping {how}")
+        self._display.notice(f"stopping {how}")
         for name in ("stop", "now")[:wanted]:
             Event(f"{self._name}/{name}", client=client).set()
 
@@ -136,22 +135,22 @@ class Fleet:
             self.problem = error
 
     def _fill(self, client: Client) -> None:
-        free = slots_of(client) - len(self._flying)
-        if not self._flying and free <= 0:
+        free = slots_of(client) - len(self._running)
+        if not self._running and free <= 0:
             self._notice_once(
                 "no worker has joined yet: git swarm fleet work URL   (on the machines that are to work)"
             )
         for job in self.jobs:
             if free <= 0 or self.problem:
                 return
-            if job.ended or job.run_id in self._flying or job.not_before > time.monotonic():
+            if job.ended or job.run_id in self._running or job.not_before > time.monotonic():
                 continue
             if self._is_spent():
                 return
             is_new = bring_to_hub(self._repository, self._remote, job, self._queued, self._notice_once)
             if is_new and job.entry is not None:
                 tells = {"entry": job.entry.place}
-                self._board.event("created", job.run_id, f"created: {job.entry.title}", tells)
+                self._display.event("created", job.run_id, f"created: {job.entry.title}", tells)
             self._submit(client, job)
             free -= 1
 
@@ -160,7 +159,7 @@ class Fleet:
             return False
         ours = {job.run_id for job in self.jobs}
         leases = look_at_hub(self._repository, self._remote).leases
-        cost = usd(*(standing_of(lease).cost_usd for run, lease in leases.items() if run in ours))
+        cost = usd(*(fleet_run_of(lease).cost_usd for run, lease in leases.items() if run in ours))
         if cost is not None and cost < self._limit_usd:
             return False
         self.spent_out = True
@@ -181,9 +180,9 @@ class Fleet:
         )
         key = f"{self._name}/{job.run_id}/{job.attempts}"  # a key that has ended would answer from memory
         future = client.submit(execute, order, key=key, resources={SLOT: 1}, pure=False)
-        self._flying[job.run_id] = future
+        self._running[job.run_id] = future
         future.add_done_callback(lambda done: self._answers.put((job, done)))
-        self._board.event("submitted", job.run_id, f"begins, attempt {job.attempts}", {"attempt": job.attempts})
+        self._display.event("submitted", job.run_id, f"begins, attempt {job.attempts}", {"attempt": job.attempts})
 
     def _take_answer(self, client: Client) -> None:
         try:
@@ -193,7 +192,7 @@ class Fleet:
                 raise ConnectionError(client.status) from None
             return
         assert job.run_id is not None  # noqa: S101
-        if self._flying.pop(job.run_id, None) is None:
+        if self._running.pop(job.run_id, None) is None:
             return
         if future.cancelled() or future.status == "lost":
             raise ConnectionError(future.status)
@@ -207,7 +206,7 @@ class Fleet:
         """What becomes of a run whose process has ended."""
         run = job.run_id or ""
         lease = self._lease(run)
-        found, is_further = standing_of(lease) if lease is not None else None, False
+        found, is_further = fleet_run_of(lease) if lease is not None else None, False
         if lease is not None and found is not None:
             is_further = found.steps > job.steps
             job.steps, job.state = found.steps, found.state
@@ -221,19 +220,19 @@ class Fleet:
         is_over = lease is not None and (not is_open(lease) or job.state == RunStatus.STOPPED.value)
         if answer.code == FencedError.exit_code:
             job.ended, job.state = True, ELSEWHERE
-            self._board.event("ended", run, f"is executed elsewhere: {answer.said}", {**tells, "state": ELSEWHERE})
+            self._display.event("ended", run, f"is executed elsewhere: {answer.said}", {**tells, "state": ELSEWHERE})
         elif is_over:
             job.ended = True
             self._bring_home(run)
-            self._board.event("ended", run, job.state, tells)
+            self._display.event("ended", run, job.state, tells)
         elif (lease is not None and is_given_up(lease)) or job.failures >= MOST_ATTEMPTS:
             job.ended, job.state = True, GIVEN_UP
-            self._board.event(
+            self._display.event(
                 "ended", run, f"given up: {answer.said}", {**tells, "state": GIVEN_UP, "said": answer.said}
             )
         else:
             job.not_before = time.monotonic() + _PAUSES_S[job.failures]
-            self._board.event("retried", run, f"is tried again: {answer.said}", {**tells, "said": answer.said})
+            self._display.event("retried", run, f"is tried again: {answer.said}", {**tells, "said": answer.said})
 
     def _lease(self, run: str) -> Lease | None:
         with suppress(GitFailedError):
@@ -248,31 +247,31 @@ class Fleet:
         try:
             pull_run(self._repository, self._remote, layout, around_before(self._repository, layout))
         except (GitFailedError, RunHeldError) as error:
-            self._board.notice(f"{run} is not here yet: {error.message}: git swarm pull {run}")
+            self._display.notice(f"{run} is not here yet: {error.message}: git swarm pull {run}")
 
     def _notice_once(self, text: str) -> None:
         if text not in self._notices:
             self._notices.add(text)
-            self._board.notice(text)
+            self._display.notice(text)
 
     def _show(self) -> None:
         if time.monotonic() - self._looked >= _LOOK_S:
             self._looked = time.monotonic()
             with suppress(GitFailedError):
-                self._board.stand(self.standings)
+                self._display.update(self.fleet_runs)
 
-    def standings(self) -> list[Standing]:
+    def fleet_runs(self) -> list[FleetRun]:
         """Of all its runs, as the hub has them.
 
         :raises GitFailedError: the hub cannot be reached.
         """
         leases = look_at_hub(self._repository, self._remote).leases
-        return [self._standing(job, leases.get(job.run_id or "")) for job in self.jobs]
+        return [self._fleet_run(job, leases.get(job.run_id or "")) for job in self.jobs]
 
-    def _standing(self, job: Job, lease: Lease | None) -> Standing:
+    def _fleet_run(self, job: Job, lease: Lease | None) -> FleetRun:
         if lease is None:
-            return Standing(job.run_id, NOT_BEGUN, job.entry.title if job.entry else "-")
-        found = standing_of(lease)
+            return FleetRun(job.run_id, NOT_BEGUN, job.entry.title if job.entry else "-")
+        found = fleet_run_of(lease)
         return replace(found, state=job.state) if job.ended and job.state in (ELSEWHERE, GIVEN_UP) else found
 
 
@@ -316,5 +315,5 @@ def _job(entry: FleetEntry | None, run: str | None, queued: Queue) -> Job:
     lease = queued.there.leases.get(run or "")
     if lease is None:
         return Job(entry, run)
-    found = standing_of(lease)
+    found = fleet_run_of(lease)
     return Job(entry, run, steps=found.steps, state=found.state, ended=not is_open(lease) or is_given_up(lease))

@@ -14,7 +14,7 @@ from gitswarm.ledger.lease import Lease, OnHub, look_at_hub
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock
 from gitswarm.records.outcome import RunStatus
-from gitswarm.runner.hub.shared import SharedRun
+from gitswarm.runner.hub.leased_run import LeasedRun
 
 MOST_ATTEMPTS = 3
 """Executions of a run without a new step, behind which a person has to look at it."""
@@ -70,11 +70,11 @@ def put_in_queue(
     """
     name, queue = entry
     ref = f"{_ENTRIES}{name}"
-    shared = SharedRun(repository, remote, layout, clock)
+    leased = LeasedRun(repository, remote, layout, clock)
     if ref in queue.refs:
-        shared.there[ref] = queue.refs[ref]
+        leased.there[ref] = queue.refs[ref]
     try:
-        shared.push(replay(repository, layout), executes=False, entry=ref)
+        leased.push(replay(repository, layout), executes=False, entry=ref)
     except (GitFailedError, FencedError):
         other = read_queue(repository, remote).runs.get(name)
         if other is None:

@@ -17,8 +17,7 @@ from gitswarm.ledger.lease import Lease, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.held import hold_run
-from gitswarm.runner.hub.following import fetched, follow, is_had
-from gitswarm.runner.hub.shared import SharedRun
+from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
 from gitswarm.runner.session import Surroundings
 from gitswarm.safety.guard import may_hold_runs
 
@@ -46,24 +45,24 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
     :raises SwarmError: somebody executes it, or pushed what is not here.
     :raises FencedError: somebody was faster.
     """
-    shared = SharedRun(repository, remote, layout, clock)
-    _refuse_executed(repository, shared.lease)
-    _refuse_held(repository, shared.lease)
-    there = {name: to for name, to in shared.there.items() if name != layout.lease_ref}
+    leased = LeasedRun(repository, remote, layout, clock)
+    _refuse_executed(repository, leased.lease)
+    _refuse_held(repository, leased.lease)
+    there = {name: to for name, to in leased.there.items() if name != layout.lease_ref}
     seen = there
     if layout.branch not in there:
         with archived_on_hub(repository, remote, layout) as archive:
             seen = archive.refs(layout) if archive is not None else there
     state = replay(repository, layout)
-    if not is_had(repository, seen.values(), state):
+    if not reaches_all(repository, seen.values(), state):
         raise SwarmError(
             f"{remote.name} has commits of {layout.run_id} that are not here",
             hint=f"git swarm pull {layout.run_id}   (keeps what is only here)",
         )
     ours = refs_to_push(repository, state)
     moved = sum(there.get(name) != ours.get(name) for name in {*there, *ours})
-    if moved or shared.lease is None or shared.lease.executes:
-        shared.push(state, executes=False)
+    if moved or leased.lease is None or leased.lease.executes:
+        leased.push(state, executes=False)
     return moved
 
 
@@ -72,10 +71,10 @@ def hold_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock
 
     :raises SwarmError: somebody executes it, or holds it, or it was never pushed.
     """
-    shared = _pushed(repository, remote, layout, clock)
-    _refuse_executed(repository, shared.lease)
-    _refuse_held(repository, shared.lease)
-    shared.take(executes=False, held=True)
+    leased = _pushed(repository, remote, layout, clock)
+    _refuse_executed(repository, leased.lease)
+    _refuse_held(repository, leased.lease)
+    leased.take(executes=False, held=True)
 
 
 def release_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> None:
@@ -86,11 +85,11 @@ def release_on_hub(repository: Repository, remote: Remote, layout: RunLayout, cl
     _pushed(repository, remote, layout, clock).take(executes=False)
 
 
-def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> SharedRun:
-    shared = SharedRun(repository, remote, layout, clock)
-    if shared.lease is None:
+def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> LeasedRun:
+    leased = LeasedRun(repository, remote, layout, clock)
+    if leased.lease is None:
         raise NotFoundError(f"{remote.name} has no lease of {layout.run_id}", hint=f"git swarm push {layout.run_id}")
-    return shared
+    return leased
 
 
 def _refuse_executed(repository: Repository, lease: Lease | None) -> None:
@@ -131,7 +130,7 @@ def pull_run(repository: Repository, remote: Remote, layout: RunLayout, around: 
     before = refs_here(repository, layout)
     if layout.branch not in before:
         with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
-            theirs = fetched(repository, remote, layout)
+            theirs = fetch_run(repository, remote, layout)
             if layout.branch not in theirs:
                 raise NotFoundError(f"{remote.name} has no {layout.run_id}", hint="git swarm list --hub")
             # The branch last: it is what makes it a run.
@@ -139,11 +138,11 @@ def pull_run(repository: Repository, remote: Remote, layout: RunLayout, around: 
                 repository.refs.swap(name, repository.refs.read(name), theirs[name], why="from the hub")
         return Pulled(came=True)
     with hold_run(repository, layout, around, executes=False) as held:
-        kept = follow(held.session, held.state, remote, keeps_ahead=True)
+        kept = reset_to_hub(held.session, held.state, remote, keeps_ahead=True)
     return Pulled(refs_here(repository, layout) != before, kept)
 
 
-def take_over(repository: Repository, remote: Remote, layout: RunLayout, around: Surroundings) -> SharedRun:
+def take_over(repository: Repository, remote: Remote, layout: RunLayout, around: Surroundings) -> LeasedRun:
     """Makes this clone the owner of a run, and brings here what the hub has: nobody else moves that any more.
 
     :raises RunHeldError: a process executes it here.
@@ -151,25 +150,29 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, around:
     """
     for _ in range(_RACES):
         with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
-            shared = SharedRun(repository, remote, layout, around.clock)
-            _refuse_held(repository, shared.lease)
+            leased = LeasedRun(repository, remote, layout, around.clock)
+            _refuse_held(repository, leased.lease)
             try:
-                shared.take(executes=True, held=shared.lease is not None and shared.lease.held)
+                leased.take(executes=True, held=leased.lease is not None and leased.lease.held)
             except FencedError:
                 continue  # a step came between our look and our lease
-        theirs = {name: to for name, to in shared.there.items() if name != layout.lease_ref}
+        theirs = {name: to for name, to in leased.there.items() if name != layout.lease_ref}
         try:
             if layout.branch in theirs and theirs == refs_here(repository, layout):
-                return shared
+                return leased
             if layout.branch in theirs or _is_archived(repository, remote, layout):
                 pull_run(repository, remote, layout, around)
         except SwarmError:
-            shared.let_go()
+            leased.let_go()
             raise
-        return shared
+        return leased
     raise FencedError(f"others keep taking {layout.run_id} over", hint=f"git swarm status {layout.run_id} --hub")
 
 
 def _is_archived(repository: Repository, remote: Remote, layout: RunLayout) -> bool:
     with archived_on_hub(repository, remote, layout) as archive:
         return archive is not None
+
+
+_LOOKS = 10
+"""How often refs may move on the hub while we fetch them."""

@@ -65,13 +65,13 @@ def fleet_exec(
         find_on_hub(repository, remote, run)  # is it there at all, or archived?
     around = around_before(repository, layout)
     try:
-        shared = take_over(repository, remote, layout, around)
+        leased = take_over(repository, remote, layout, around)
     except RunHeldError as error:  # on this machine: it pushes by itself
         raise FencedError(error.message, hint=error.hint) from error
     try:
         options = ResumeOptions()
         # A signal says that this process is to end, not that the run has to wait for a person.
-        continue_run(repository, layout, options, until=None, as_json=False, shared=shared, cut_off_means="stop")
+        continue_run(repository, layout, options, until=None, as_json=False, leased=leased, cut_off_means="stop")
     finally:
         if folder is not None:
             _tidy(repository, layout)

@@ -22,7 +22,7 @@ FOLDER = "SWARM_FLEET_DIR"
 """Environment variable of a worker: where its clones are."""
 
 _POLL_S = 0.1
-_WISHES_S = 0.5
+_ASK_S = 0.5
 """How often the scheduler is asked whether the fleet stops."""
 _GRACE_S = 15.0
 ENDS_WITHIN_S = 30.0
@@ -111,7 +111,7 @@ def worker_folder() -> Path:
     return folder
 
 
-def stop_wishes(fleet: str) -> tuple[Callable[[], bool], Callable[[], bool]]:
+def stop_requests(fleet: str) -> tuple[Callable[[], bool], Callable[[], bool]]:
     """Whether the fleet is to stop behind the steps, and whether now, as the scheduler says it."""
     from distributed import Event  # noqa: PLC0415 - an extra, and 0.8 s
 
@@ -119,11 +119,11 @@ def stop_wishes(fleet: str) -> tuple[Callable[[], bool], Callable[[], bool]]:
 
 
 def _attend(process: subprocess.Popen[bytes], fleet: str) -> None:
-    stops, stops_now = stop_wishes(fleet)
+    stops, stops_now = stop_requests(fleet)
     was_told, asked = False, time.monotonic()
     while process.poll() is None:
         time.sleep(_POLL_S)
-        if time.monotonic() - asked < _WISHES_S:
+        if time.monotonic() - asked < _ASK_S:
             continue
         asked = time.monotonic()
         with suppress(OSError, TimeoutError):  # the scheduler is gone: the worker ends soon, and the process with it

@@ -1,20 +1,36 @@
-"""How the runs of a fleet stand, as the hub says it: `fleet status`, and the page at the end of `fleet run`."""
+"""How the runs of a fleet stand, as the hub says it: `fleet status`, what is shown while `fleet run` works, and the
+page at its end."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from msgspec import Struct
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import err, money, next_lines, out, out_json, out_lines, plural, table
+from gitswarm.cli.console import (
+    err,
+    harmless,
+    money,
+    next_lines,
+    out,
+    out_json,
+    out_json_line,
+    out_lines,
+    plural,
+    table,
+    with_short_ids,
+)
 from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.cli.run_words import age_since, state_word, task_title
+from gitswarm.cli.terminal import terminal_height
 from gitswarm.ledger.lease import Lease
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.text import usd
@@ -23,6 +39,8 @@ from gitswarm.runner.hub.transfer import hub_for_runs
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+    from rich.live import Live
+    from rich.table import Table
 
 QUEUED, NOT_BEGUN, GIVEN_UP = "queued", "not begun", "given up"
 DEFAULT_FLOW = "build"
@@ -33,7 +51,7 @@ IssuesOption = Annotated[
 FlowOption = Annotated[str | None, Option(metavar="FLOW", help="Of entries that name none; build unless given.")]
 
 
-class Standing(Struct, frozen=True):
+class FleetRun(Struct, frozen=True):
     """A run of a fleet. `state`: as people are told it. `run_id` None: it is an entry of which no run exists yet."""
 
     run_id: str | None
@@ -52,7 +70,7 @@ class Standing(Struct, frozen=True):
         return {name: getattr(self, name) for name in names}
 
 
-def standing_of(lease: Lease) -> Standing:
+def fleet_run_of(lease: Lease) -> FleetRun:
     how = lease.overview
     run = lease.run_id
     state, hint = ("interrupted", "") if how is None else (state_word(how), how.hint)
@@ -66,7 +84,7 @@ def standing_of(lease: Lease) -> Standing:
         hint = f"git swarm fleet run {run}"
     elif how.state is RunStatus.PAUSED:
         hint = hint.replace(f"resume {run}", f"resume {run} --hub")
-    return Standing(
+    return FleetRun(
         run_id=run,
         state=state,
         title=(task_title(how) if how else "") or "-",
@@ -88,12 +106,12 @@ def status(issues: IssuesOption = None, flow: FlowOption = None, as_json: JsonFl
     for error in queue.there.unreadable:
         err(f"unreadable: {error.message}")
     if issues is None:
-        found = [standing_of(lease) for lease in queue.there.leases.values()]
+        found = [fleet_run_of(lease) for lease in queue.there.leases.values()]
     else:
         found = [
-            standing_of(queue.there.leases[queue.runs[entry.name]])
+            fleet_run_of(queue.there.leases[queue.runs[entry.name]])
             if entry.name in queue.runs
-            else Standing(None, NOT_BEGUN, entry.title)
+            else FleetRun(None, NOT_BEGUN, entry.title)
             for entry in read_entries(issues, StartOptions(flow=flow or DEFAULT_FLOW))
         ]
     if as_json:
@@ -104,17 +122,17 @@ def status(issues: IssuesOption = None, flow: FlowOption = None, as_json: JsonFl
         out("no runs on the hub")
 
 
-def counts(found: Iterable[Standing]) -> dict[str, JsonValue]:
+def counts(found: Iterable[FleetRun]) -> dict[str, JsonValue]:
     return dict(Counter(each.state for each in found).most_common())
 
 
-def show(found: list[Standing]) -> None:
+def show(found: list[FleetRun]) -> None:
     """One page: what became of how many, each run on a line, and below those what to type."""
     states = ", ".join(f"{count} {state}" for state, count in counts(found).items())
     steps = plural(sum(each.steps for each in found), "step")
     out(f"{plural(len(found), 'run')}: {states}; {steps}, {money(usd(*(each.cost_usd for each in found)))}")
     several = len({each.owner for each in found if each.owner}) > 1
-    columns: dict[str, Callable[[Standing], str]] = {
+    columns: dict[str, Callable[[FleetRun], str]] = {
         "run": lambda each: each.run_id or "-",
         "state": lambda each: each.state,
         "steps": lambda each: str(each.steps),
@@ -128,10 +146,106 @@ def show(found: list[Standing]) -> None:
         out_lines(next_lines(f"{'next':<11}", hint))
 
 
-def _hints(found: Iterable[Standing]) -> list[str]:
+def _hints(found: Iterable[FleetRun]) -> list[str]:
     """For each state but the happy ones what to type about the first run in it."""
     first: dict[str, str] = {}
     for each in found:
         if each.hint and each.state not in ("succeeded", "running", QUEUED):
             first.setdefault(each.state, each.hint)
     return list(first.values())
+
+
+_AROUND = 6
+"""Lines of a terminal that are not rows of the table."""
+
+
+class Display(Protocol):
+    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:
+        """Something happened. `said`: in words."""
+
+    def notice(self, text: str) -> None: ...
+
+    def update(self, found: Callable[[], Sequence[FleetRun]]) -> None:
+        """It is time to show how all runs of the fleet stand. `found` asks the hub."""
+
+
+class JsonDisplay:
+    """An object per line on stdout."""
+
+    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
+        out_json_line({"event": name, "run_id": run, **more})
+        sys.stdout.flush()
+
+    def notice(self, text: str) -> None:
+        err(text)
+
+    def update(self, found: Callable[[], Sequence[FleetRun]]) -> None:
+        pass
+
+
+class PlainDisplay:
+    """A line per event on stderr."""
+
+    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
+        err(f"{run or 'fleet'} {said}")
+
+    def notice(self, text: str) -> None:
+        err(text)
+
+    def update(self, found: Callable[[], Sequence[FleetRun]]) -> None:
+        pass
+
+
+class LiveDisplay:
+    """A table on a terminal: what is executed first, then what ended last."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:
+        if name in ("retried", "refused"):
+            self._live.console.print(f"{run or 'fleet'} {said}", markup=False, highlight=False)
+        del more
+
+    def notice(self, text: str) -> None:
+        self._live.console.print(harmless(text), markup=False, highlight=False)
+
+    def update(self, found: Callable[[], Sequence[FleetRun]]) -> None:
+        self._live.update(_table(found()))
+
+
+def _table(found: Sequence[FleetRun]) -> Table:
+    from rich.table import Table  # noqa: PLC0415 - only on a terminal
+    from rich.text import Text  # noqa: PLC0415
+
+    states = ", ".join(f"{count} {state}" for state, count in counts(found).items())
+    title = f"{states}; {money(usd(*(each.cost_usd for each in found)))}"
+    shown = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+    for heading in ("run", "state", "steps", "cost", "owner", "task"):
+        shown.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1 if heading == "task" else None)
+    ordered = sorted(found, key=lambda each: (each.state != "running", each.state in (QUEUED, NOT_BEGUN)))
+    for each in ordered[: max(terminal_height() - _AROUND, 1)]:
+        cells = (
+            with_short_ids(each.run_id or "-"),
+            each.state,
+            str(each.steps),
+            money(each.cost_usd),
+            each.owner,
+            harmless(each.title),
+        )
+        shown.add_row(*map(Text, cells))
+    return shown
+
+
+@contextmanager
+def display(*, as_json: bool) -> Iterator[Display]:
+    if as_json:
+        yield JsonDisplay()
+    elif sys.stderr.isatty():
+        from rich.console import Console  # noqa: PLC0415
+        from rich.live import Live  # noqa: PLC0415
+
+        with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+            yield LiveDisplay(live)
+    else:
+        yield PlainDisplay()

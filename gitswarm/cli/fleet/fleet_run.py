@@ -1,0 +1,215 @@
+"""`fleet run`: runs by the hundred, on this machine or on many; and what it has in common with `fleet submit`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec.structs import replace
+
+from gitswarm.cli.arguments import Argument, Option
+from gitswarm.cli.console import INTERRUPTED, err
+from gitswarm.cli.executing import said_budget
+from gitswarm.cli.fleet.cluster import (
+    CaOption,
+    CertOption,
+    KeyOption,
+    Tls,
+    checked_tls,
+    embedded,
+    joined,
+    refuse_other_versions,
+)
+from gitswarm.cli.fleet.dispatching import Fleet, Job, jobs_of_entries, jobs_of_runs
+from gitswarm.cli.fleet.entry_file import FleetEntry, StartOptions, read_entries
+from gitswarm.cli.fleet.fleet_status import (
+    DEFAULT_FLOW,
+    GIVEN_UP,
+    Display,
+    FleetRun,
+    FlowOption,
+    IssuesOption,
+    counts,
+    display,
+    show,
+)
+from gitswarm.cli.here import repository_here
+from gitswarm.cli.run_result import EXIT_CODES
+from gitswarm.cli.start import plan_run
+from gitswarm.errors import NotFoundError, UsageError
+from gitswarm.git.clone import make_own_hub
+from gitswarm.git.remote import Remote, configured_hub
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.lease import find_on_hub
+from gitswarm.records.outcome import RunStatus
+from gitswarm.records.routing import RoutingMode
+from gitswarm.runner.hub.queue import Queue, read_queue
+from gitswarm.runner.hub.transfer import hub_for_runs
+from gitswarm.runner.marks import refuse_agent
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_ONE_KEYPRESS_S = 0.5
+
+RunsArgument = Annotated[list[str] | None, Argument(metavar="RUN", help="Runs on the hub, to be continued.")]
+BaseOption = Annotated[str | None, Option(help="The commit that the runs branch off.")]
+EngineOption = Annotated[str | None, Option(help="The engine that executes steps: git swarm engines")]
+ModeOption = Annotated[str | None, Option(help="stub, or a mode of the engine.")]
+ModelOption = Annotated[str | None, Option(help="The model's id.")]
+EconomyFlag = Annotated[bool, Option("--economy", help="The cheapest tier of models for every step.")]
+ScriptOption = Annotated[str | None, Option(help="A script for the stub: what it answers instead of a model.")]
+AllowStubFlag = Annotated[bool, Option("--allow-stub", help="Let rehearsals (mode stub, or a script) land.")]
+RoutingOption = Annotated[RoutingMode | None, Option(help="How much the navigator may choose.")]
+AutopilotFlag = Annotated[bool, Option("--autopilot", help="Never pause for a person.")]
+WorkersOption = Annotated[
+    int | None,
+    Option("--workers", metavar="N", min=1, help="Runs at the same time; as many as there are processors."),
+]
+
+
+def run(
+    runs: RunsArgument = None,
+    issues: IssuesOption = None,
+    flow: FlowOption = None,
+    workers: WorkersOption = None,
+    scheduler: Annotated[
+        str | None,
+        Option(metavar="URL", help="A scheduler: git swarm fleet serve. Else all is done on this machine."),
+    ] = None,
+    max_cost: Annotated[
+        str | None, Option("--max-cost", metavar="USD", help="When all runs have cost this, no more are begun.")
+    ] = None,
+    base: BaseOption = None,
+    engine: EngineOption = None,
+    mode: ModeOption = None,
+    model: ModelOption = None,
+    economy: EconomyFlag = False,
+    script: ScriptOption = None,
+    allow_stub: AllowStubFlag = False,
+    routing: RoutingOption = None,
+    autopilot: AutopilotFlag = False,
+    tls_ca: CaOption = None,
+    tls_cert: CertOption = None,
+    tls_key: KeyOption = None,
+    as_json: Annotated[bool, Option("--json", help="What happens, as JSON lines on stdout.")] = False,
+) -> None:
+    """Execute a run for every entry of a file, or runs of the hub. The same line once more finishes what is left."""
+    refuse_both(runs, issues, "git swarm fleet run")
+    if scheduler is not None and workers is not None:
+        raise UsageError(
+            "--workers is about this machine; the scheduler's workers have their own number",
+            hint=f"git swarm fleet work {scheduler} --slots {workers}   (on a machine that is to work)",
+        )
+    tls = Tls(tls_ca, tls_cert, tls_key)
+    if scheduler is not None:
+        checked_tls(scheduler, tls, "git swarm fleet run --scheduler ")
+    asked = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
+    usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
+    limit = said_budget(max_cost, None, None).get("cost_usd")
+    repository = repository_here()
+    refuse_agent(os.environ, "fleet run", repository.common_dir)
+    entries = planned_entries(repository, issues, usual)
+    engine_of: AbstractContextManager[Client] = (
+        joined(scheduler, tls) if scheduler else embedded(workers or os.cpu_count() or 1)
+    )
+    remote = fleet_hub(repository, here=scheduler is None)
+    queued = read_queue(repository, remote)
+    jobs = jobs_of(repository, remote, queued, entries, runs)
+    with display(as_json=as_json) as shown:
+        fleet = Fleet(repository, remote, queued, jobs, shown, here=scheduler is None, limit_usd=limit)
+        pressed = _execute(fleet, engine_of, shown)
+    found = fleet.fleet_runs()
+    if as_json:
+        shown.event(
+            "finished", None, "", {"states": dict(counts(found)), "runs": [each.to_plain() for each in found]}
+        )
+    else:
+        show(found)
+    if fleet.problem is not None:
+        raise fleet.problem
+    raise SystemExit(INTERRUPTED if pressed else _exit_code(found, fleet.jobs))
+
+
+def refuse_both(runs: Sequence[str] | None, issues: str | None, command: str) -> None:
+    if bool(runs) == bool(issues):
+        hint = f"{command} --issues FILE   (or: {command} RUN…)"
+        raise UsageError("name a file with entries, or runs", hint=hint)
+
+
+def planned_entries(repository: Repository, issues: str | None, usual: StartOptions) -> list[FleetEntry]:
+    """Those of a file, of each of which a run can be made."""
+    entries = read_entries(issues, usual) if issues else []
+    for options in {replace(each.options, task="-") for each in entries}:
+        plan_run(repository, options.asked())
+    return entries
+
+
+def jobs_of(
+    repository: Repository, remote: Remote, queued: Queue, entries: list[FleetEntry], runs: list[str] | None
+) -> list[Job]:
+    named = [find_on_hub(repository, remote, each).run_id for each in runs or ()]
+    return jobs_of_runs(list(dict.fromkeys(named)), queued) if runs else jobs_of_entries(entries, queued)
+
+
+def _execute(fleet: Fleet, engine: AbstractContextManager[Client], shown: Display) -> bool:
+    """Whether it was asked to stop. Without work no engine is needed."""
+    if all(job.ended for job in fleet.jobs):
+        shown.notice("nothing to do: each run has ended, or waits for a person")
+        return False
+    with _presses() as presses, engine as client:
+        refuse_other_versions(client)
+        fleet.work(client, presses)
+        return presses() > 0
+
+
+def fleet_hub(repository: Repository, *, here: bool) -> Remote:
+    """The configured one; on one machine one is made when there is none."""
+    try:
+        configured_hub(repository)
+    except NotFoundError as error:
+        if not here:
+            raise NotFoundError(
+                "no hub is configured: workers on other machines get their runs from one",
+                hint="git config swarm.hub REMOTE   (a bare repository that all of them reach)",
+            ) from error
+        err(f"no hub is configured: the runs are kept in {make_own_hub(repository, os.environ)}")
+    return hub_for_runs(repository, os.environ)
+
+
+def _exit_code(found: Sequence[FleetRun], jobs: Sequence[Job]) -> int:
+    """The worst: something failed, something waits for a person or was not begun."""
+    states = {each.state for each in found}
+    if states & {"failed", "not proven"}:
+        return EXIT_CODES[RunStatus.FAILED]
+    waits = states & {"paused", GIVEN_UP} or not all(job.ended for job in jobs)
+    return EXIT_CODES[RunStatus.PAUSED] if waits else 0
+
+
+@contextmanager
+def _presses() -> Iterator[Callable[[], int]]:
+    """How often it was asked to stop: Ctrl-C counts once, SIGTERM and a terminal that closes twice."""
+    pressed: list[float] = []
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        # The terminal sends Ctrl-C to `git` and to us, and `git` hands on what it got.
+        if not pressed or time.monotonic() - pressed[-1] > _ONE_KEYPRESS_S:
+            pressed.append(time.monotonic())
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        pressed.extend([time.monotonic()] * 2)
+
+    wanted = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        wanted[signal.SIGHUP] = terminate
+    before = {number: signal.signal(number, answer) for number, answer in wanted.items()}
+    try:
+        yield lambda: min(len(pressed), 2)
+    finally:
+        for number, answer in before.items():
+            signal.signal(number, answer)

@@ -4,6 +4,7 @@
     python -m benchmarks.command_cost --beside CHECKOUT [--rounds 15]
 
 `start` and `resume` execute one step and end the run in good order behind it; git only makes or resets a worktree.
+`rollback` keeps everything that is in the worktree; so does git here, as a commit on a ref, before it resets.
 Commands that only read are held against `python -c pass` with the git commands that answer the same.
 `--beside`: the CPU of whole commands, of another checkout and of this one, in turns.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -73,7 +75,7 @@ def measure(folder: Path, files: int, rounds: int) -> Sequence[Pair]:
     script.write_text(SCRIPT, encoding="utf-8")
     start = Pair("git swarm start", "git worktree add")
     resume = Pair("git swarm resume", "git reset --hard")
-    rollback = Pair("git swarm rollback", "git reset --hard")
+    rollback = Pair("git swarm rollback", "snapshot, git reset --hard")
     for number in range(rounds):
         worktree = folder / f"plain{number}"
         timed(start.git, partial(plain.git, "worktree", "add", "-q", "-b", f"work{number}", str(worktree)))
@@ -85,9 +87,23 @@ def measure(folder: Path, files: int, rounds: int) -> Sequence[Pair]:
             work.git("commit", "-q", "-m", "step")
         timed(resume.git, partial(work.git, "reset", "-q", "--hard"))
         timed(resume.swarm, partial(swarm, project, "resume", "--until", "critique"))
-        timed(rollback.git, partial(work.git, "reset", "-q", "--hard", "HEAD~1"))
+        timed(rollback.git, partial(keep_and_reset, work, "HEAD~1"))
         timed(rollback.swarm, partial(swarm, project, "rollback", "1"))
     return start, resume, rollback
+
+
+def keep_and_reset(work: Checkout, target: str) -> None:
+    """What a careful person types: whatever lies in the worktree becomes a commit, then it is reset."""
+    aside = Checkout(
+        work.root,
+        {**work.env, "GIT_INDEX_FILE": work.git("rev-parse", "--path-format=absolute", "--git-path", "index.kept")},
+    )
+    shutil.copy2(work.git("rev-parse", "--path-format=absolute", "--git-path", "index"), aside.env["GIT_INDEX_FILE"])
+    aside.git("add", "-A")
+    tree = aside.git("write-tree")
+    work.git("update-ref", "refs/kept/1", work.git("commit-tree", tree, "-p", "HEAD", "-m", "kept"))
+    work.git("reset", "-q", "--hard", target)
+    work.git("clean", "-fdq")
 
 
 class Reading(Struct):

@@ -1,4 +1,5 @@
-"""Whole runs against plain git: eight at once, a long one's memory and disk, its verification, and a list of many.
+"""Whole runs against plain git: eight at once, a long one's memory and disk, its verification, and a list of many;
+with strace on PATH also the files that a step creates, and how often it flushes to disk.
 
     python -m benchmarks.run_cost [--steps 400] [--runs 2000] [--rounds 5]
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -25,6 +27,8 @@ from benchmarks.projects import FLOW, Checkout, environment, make_checkout
 
 FILES = 100
 PARALLEL = 8
+CALLS_STEPS = 20
+CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?:AT_FDCWD, )?(?:\"(?P<path>[^\"]*)\")?")
 EDIT = """\
 import sys, time
 for name in range(5):
@@ -44,6 +48,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="git-swarm-bench-") as name:
         folder = Path(name)
         _at_once(folder / "at-once", asked.steps // PARALLEL, asked.rounds)
+        _calls(folder)
         project, run = _long(folder / "long", asked.steps)
         _verified(project, run, asked.rounds)
         _listed(project, run, asked.runs, asked.rounds)
@@ -112,6 +117,57 @@ def _long(folder: Path, steps: int) -> tuple[Checkout, str]:
     sizes = [_megabytes(each.root / ".git") for each in (plain, project)]
     _show("disk, MB", f"{steps} steps", [sizes[0]], [sizes[1]])
     return project, _runs(project)[0]
+
+
+def _calls(folder: Path) -> None:
+    """Files created and flushes to disk per step: of a longer run, less those of a shorter one."""
+    if shutil.which("strace") is None:
+        print("no strace: files per step and flushes are left out", file=sys.stderr)
+        return
+    for durability, names in (("fast", ("files created", "fsync")), ("full", ("fsync",))):
+        counted = []
+        for steps in (CALLS_STEPS, 2 * CALLS_STEPS):
+            place = folder / f"calls-{durability}-{steps}"
+            project, plain, line = _made(place, steps)
+            project.git("config", "swarm.durability", durability)
+            if durability == "full":
+                plain.git("config", "core.fsync", "committed,loose-object")
+            (place / "plain.sh").write_text(_plain_script(place / "edit.py", steps), encoding="utf-8")
+            counted.append(
+                [
+                    _traced(plain, ["sh", str(place / "plain.sh")], place / "plain.trace"),
+                    _traced(project, line, place / "swarm.trace"),
+                ]
+            )
+        (git_short, short), (git_long, long) = counted
+        for name in names:
+            git, ours = ((b[name] - a[name]) / CALLS_STEPS for a, b in ((git_short, git_long), (short, long)))
+            ratio = f"{ours / git:.2f}" if git else ""
+            print(f"| {name}, per step | durability {durability} | {git:.1f} | {ours:.1f} | {ratio} |", flush=True)
+
+
+def _plain_script(edit: Path, steps: int) -> str:
+    step = f"{sys.executable} -S {edit} && git add -A && git commit -q -m step\n"
+    return "set -e\n" + step * steps
+
+
+def _traced(project: Checkout, line: Sequence[str], trace: Path) -> dict[str, int]:
+    """How often a process and its children created a file (code that is edited apart), and flushed one."""
+    calls = "trace=openat,creat,link,linkat,fsync,fdatasync,sync_file_range"
+    argv = ["strace", "-f", "-qq", "-o", str(trace), "-e", calls, "-e", "signal=none", *line]
+    if _started(project, argv).wait() != 0:
+        raise RuntimeError(f"{line} failed below strace")
+    created, flushed, known = 0, 0, set[str]()
+    for each in trace.read_text(errors="replace").splitlines():
+        call = CALL.search(each)
+        if call is None or " = -1 " in each or "src/part" in each:
+            continue
+        if "sync" in call["name"]:
+            flushed += 1
+        elif "open" not in call["name"] or "O_EXCL" in each or ("O_CREAT" in each and call["path"] not in known):
+            created += 1
+        known.add(call["path"] or "")
+    return {"files created": created, "fsync": flushed}
 
 
 def _runs(project: Checkout) -> list[str]:

@@ -17,9 +17,9 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.receipt import Receipt
 from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
-from gitswarm.runner.deciding.situation import situation_of
-from gitswarm.runner.held import hold_run
+from gitswarm.runner.deciding.decision_facts import situation_of
 from gitswarm.runner.observer import SilentObserver
+from gitswarm.runner.open_run import hold_run
 from gitswarm.runner.session import Surroundings
 from gitswarm.worktree.shadow import Placement
 from tests.projects import new_project

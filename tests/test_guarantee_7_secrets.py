@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gitswarm.git import incoming
-from gitswarm.runner.marks import MARKER
+from gitswarm.runner.run_processes import MARKER
 from gitswarm.worktree import search
 from tests.conftest import Project
 from tests.leaks import FLOW, clean, events_of, journals, kept_bytes, leaked, quarantined, token, with_flow

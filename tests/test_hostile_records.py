@@ -174,7 +174,7 @@ def test_a_run_whose_specs_nobody_can_read_can_be_discarded(
     def unreadable(*_arguments: object) -> NoReturn:
         raise GarbledError("specs/flows/three.json is not what git-swarm wrote there", hint="…")
 
-    monkeypatch.setattr("gitswarm.runner.held.read_frozen", unreadable)
+    monkeypatch.setattr("gitswarm.runner.open_run.read_frozen", unreadable)
     assert stopped.refused("resume").code == 1
 
     assert stopped.ask("discard", stopped.run, "--force").code == 0

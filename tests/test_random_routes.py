@@ -33,9 +33,9 @@ from gitswarm.resources import bundled
 from gitswarm.routing import driver
 from gitswarm.routing.situation import MAX_DEPTH
 from gitswarm.runner.begin import NewRun, open_session, start_run
-from gitswarm.runner.deciding.situation import situation_of
+from gitswarm.runner.deciding.decision_facts import situation_of
 from gitswarm.runner.observer import SilentObserver
-from gitswarm.runner.resume import resume_run
+from gitswarm.runner.resuming import resume_run
 from gitswarm.runner.session import FrozenSpecs, Surroundings
 from gitswarm.runner.specs import freeze
 from gitswarm.specs.library import load_library

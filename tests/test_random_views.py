@@ -13,7 +13,7 @@ from gitswarm.ledger.reading import routing_entries, standing_decision
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.begin import start_run
-from gitswarm.runner.resume import resume_run
+from gitswarm.runner.resuming import resume_run
 from tests.cli.test_reading import columns
 from tests.conftest import Project
 from tests.projects import new_project

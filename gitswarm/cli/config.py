@@ -15,7 +15,7 @@ from gitswarm.cli.here import committed_config, read_text, repository_here, unse
 from gitswarm.cli.opened import JsonFlag, folder_here
 from gitswarm.errors import NotFoundError, SpecError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
-from gitswarm.runner.marks import refuse_agent
+from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.settings import CONFIG_FILE, readable_parts
 from gitswarm.settings_personal import EntryError
 from gitswarm.settings_values import (

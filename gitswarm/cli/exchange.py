@@ -19,7 +19,7 @@ from gitswarm.ledger.lease import find_on_hub
 from gitswarm.records.base import Clock
 from gitswarm.runner.hub.leased_run import LeasedRun
 from gitswarm.runner.hub.transfer import hold_on_hub, hub_for_runs, pull_run, push_run, release_on_hub, take_over
-from gitswarm.runner.marks import refuse_agent
+from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.runner.session import Surroundings
 from gitswarm.settings import load_config
 

@@ -37,9 +37,9 @@ from gitswarm.runner.session import Surroundings
 from gitswarm.settings import Config
 
 if TYPE_CHECKING:
-    from gitswarm.runner.control import Wish
     from gitswarm.runner.hub.leased_run import LeasedRun
-    from gitswarm.runner.human import ResumeOptions
+    from gitswarm.runner.human_steps import ResumeOptions
+    from gitswarm.runner.run_processes import Wish
 
 MaxCostOption = Annotated[str | None, Option("--max-cost", metavar="USD", help="What the run may cost; or none.")]
 MaxTokensOption = Annotated[
@@ -191,7 +191,7 @@ def continue_run(
     cut_off_means: Wish = "pause",
 ) -> None:
     """Executes an existing run from where it stands, and ends the process with its exit code."""
-    from gitswarm.runner.resume import resume_run  # noqa: PLC0415 - a start needs none of it
+    from gitswarm.runner.resuming import resume_run  # noqa: PLC0415 - a start needs none of it
 
     config = config_of_run(repository, layout)
     apply_durability(repository, config)

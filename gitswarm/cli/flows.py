@@ -14,8 +14,8 @@ from gitswarm.cli.console import hanging, out, out_json, out_lines, plural, tabl
 from gitswarm.cli.here import config_here, library_here, problems_of
 from gitswarm.cli.terminal import text_width
 from gitswarm.errors import SpecError
-from gitswarm.runner.engines import choice_of
 from gitswarm.runner.prompts import compile_blank, plan_json
+from gitswarm.runner.run_engines import choice_of
 from gitswarm.runner.specs import checked_flow, checked_sidequest
 from gitswarm.settings import CommandLine, freeze_settings
 from gitswarm.specs.flow import Branch, Flow, Fork, Join, Microloop, Step

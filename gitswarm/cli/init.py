@@ -13,7 +13,7 @@ from gitswarm.cli.here import repository_here
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
-from gitswarm.runner.marks import refuse_agent
+from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.safety.guard import Change, FileState, is_guard
 from gitswarm.settings import CONFIG_FILE, load_config
 

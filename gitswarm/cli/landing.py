@@ -22,14 +22,13 @@ from gitswarm.ledger.overview import way_home
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import LandStrategy
-from gitswarm.runner.held import hold_run
+from gitswarm.runner.human_steps import settled
 from gitswarm.runner.landing.approve import Approval, approve_run, reject_run
-from gitswarm.runner.landing.attempt import push_target
-from gitswarm.runner.landing.land import Delivered, land_run, plan_land
-from gitswarm.runner.landing.out_of_band import settled
-from gitswarm.runner.landing.plan import Landed, Refused, Way, Wish, short
-from gitswarm.runner.landing.shape import landed_text
-from gitswarm.runner.marks import refuse_agent
+from gitswarm.runner.landing.land_run import Delivered, land_run, plan_land, push_target
+from gitswarm.runner.landing.landed_commit import landed_text
+from gitswarm.runner.landing.landing_plan import Landed, Refused, Way, Wish, short
+from gitswarm.runner.open_run import hold_run
+from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.runner.session import Session
 
 if TYPE_CHECKING:

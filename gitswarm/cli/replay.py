@@ -16,8 +16,8 @@ from gitswarm.cli.here import now, repository_here, surroundings
 from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.state import replay as read_run
-from gitswarm.runner.marks import refuse_agent
 from gitswarm.runner.replaying import ComparedStep, Recording, compare_steps, plan_replay, play
+from gitswarm.runner.run_processes import refuse_agent
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -30,8 +30,8 @@ from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import find_on_hub
 from gitswarm.ledger.rescue import rescue_branch
-from gitswarm.runner.human import ResumeOptions
-from gitswarm.runner.marks import refuse_agent
+from gitswarm.runner.human_steps import ResumeOptions
+from gitswarm.runner.run_processes import refuse_agent
 
 UntilOption = Annotated[str | None, Option(metavar="STEP", help="Stop after this step.")]
 AllowOption = Annotated[

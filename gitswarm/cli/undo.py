@@ -23,13 +23,11 @@ from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import RunStatus
-from gitswarm.runner.begin import create_run
-from gitswarm.runner.control import Request, Requests, Wish, interrupt
-from gitswarm.runner.engines import LOCAL, OWN
-from gitswarm.runner.held import hold_run
-from gitswarm.runner.human import ResumeOptions
-from gitswarm.runner.stop import end_unowned
-from gitswarm.runner.undo.fork import ForkOptions, plan_fork
+from gitswarm.runner.begin import ForkOptions, create_run, plan_fork
+from gitswarm.runner.human_steps import ResumeOptions
+from gitswarm.runner.open_run import end_unowned, hold_run
+from gitswarm.runner.run_engines import LOCAL, OWN
+from gitswarm.runner.run_processes import Request, Requests, Wish, interrupt
 from gitswarm.runner.undo.rollback import RollbackPlan, plan_rollback, roll_back, undo_rollback
 from gitswarm.settings import CommandLine, freeze_settings
 

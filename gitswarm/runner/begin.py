@@ -1,43 +1,48 @@
-"""Creates a run: specs and the project's instructions frozen, first commit, branch, worktree; then executes it."""
+"""Creates a run, or plans one that forks from another: specs and instructions frozen, first commit, worktree."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from posixpath import dirname, join, normpath
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gitswarm.errors import UnsupportedRepositoryError
+from gitswarm.errors import SwarmError, UnsupportedRepositoryError, UsageError
 from gitswarm.git.locks import Locks
 from gitswarm.git.object_reader import DIRECTORY, GITLINK, ObjectReader
 from gitswarm.git.repository import Repository, refuse_unready
+from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.journal import Inbox
 from gitswarm.ledger.layout import STORED_AS_THEY_ARE, RunLayout
 from gitswarm.ledger.message import FORMAT, CommitMessage, Kind
+from gitswarm.ledger.reading import decisions, run_spec
+from gitswarm.ledger.spent import said_limits
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import RunStore
 from gitswarm.records.base import timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
+from gitswarm.records.execution import FORK_OF, new_run_id
 from gitswarm.records.globs import gitignore
 from gitswarm.records.instructions import Instruction, Instructions
-from gitswarm.records.run_spec import RunSpec
+from gitswarm.records.limits import BudgetRules
+from gitswarm.records.run_spec import FrozenSettings, RunSpec
 from gitswarm.records.text import shorten
 from gitswarm.runner.containing import mention_sandbox, sandbox_for
-from gitswarm.runner.control import Requests
+from gitswarm.runner.deciding.decision_facts import mention_navigator
 from gitswarm.runner.deciding.route import decide_next, enter_at
-from gitswarm.runner.deciding.situation import mention_navigator
-from gitswarm.runner.engines import Engines, asked_engines, build_engines, refuse_impossible
 from gitswarm.runner.hub.leased_run import push_to_hub
-from gitswarm.runner.marks import MARKER, process_mark
 from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
+from gitswarm.runner.run_engines import Engines, asked_engines, build_engines, refuse_impossible
+from gitswarm.runner.run_processes import MARKER, Requests, process_mark
 from gitswarm.runner.session import FrozenSpecs, Session, Surroundings, Workplace
-from gitswarm.runner.specs import frozen_files
-from gitswarm.runner.step.committed_files import StoredTests
+from gitswarm.runner.specs import frozen_files, read_frozen
+from gitswarm.runner.stored import StoredTests
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.safety.redact.redactor import Redactor
 
@@ -278,3 +283,64 @@ def _imports(path: str, text: str) -> Iterator[str]:
     for found in _IMPORT.finditer(text):
         if not found["path"].startswith("~"):
             yield normpath(join(dirname(path), found["path"]))
+
+
+class ForkOptions(Struct, frozen=True):
+    """What is different in the fork. `engines`: settings that say which; None: as in the run it comes from; `entropy`
+    for its id."""
+
+    engines: FrozenSettings | None
+    moment: datetime
+    entropy: bytes
+
+
+def plan_fork(repository: Repository, state: RunState, at: StepRecord | None, options: ForkOptions) -> NewRun:
+    """The fork that would be made: same flows, settings and script, another id and, if asked, another engine.
+
+    :param at: the last step that it shares; None: it shares none, but the base.
+    """
+    if at is not None and at.result == "failed":
+        raise SwarmError(
+            f"{at.flow}/{at.step} failed: there is nothing to build on",
+            hint=f"fork at the step before it: git swarm log {state.layout.run_id}",
+        )
+    spec = run_spec(repository, state)
+    settings, asked = spec.settings, options.engines
+    if asked is not None:
+        is_other = asked.default_engine.engine != settings.default_engine.engine
+        settings = settings.model_copy(
+            update={
+                "default_engine": asked.default_engine,
+                "flow_engines": {},
+                "step_engines": {},
+                "engines": {**settings.engines, **asked.engines},
+                "model": None if is_other else settings.model,
+            }
+        )
+    specs = read_frozen(repository, state.layout, repository.objects.commit(state.run_commit).tree)
+    if asked is not None and not asked_engines(settings, specs.flows.values(), specs.sidequests.values()):
+        raise UsageError(
+            f"no step of {state.layout.run_id} has an agent: another engine changes nothing",
+            hint=f"git swarm fork {at.step if at else 'STEP'} --run {state.layout.run_id}",
+        )
+    limits = settings.budget.limits.over(said_limits(repository, state.layout))
+    settings = settings.model_copy(update={"budget": BudgetRules.of(limits)})
+    new = spec.model_copy(
+        update={
+            "run_id": new_run_id(options.moment, options.entropy, newest_run(repository)),
+            "created_at": timestamp(options.moment),
+            "settings": settings,
+            "initiator": f"{FORK_OF}{state.layout.run_id}",
+        }
+    )
+    first = _first_step(repository, state, specs) if at is None else None
+    return NewRun(new, specs, first_step=first, forked_at=at, format=state.format)
+
+
+def _first_step(repository: Repository, state: RunState, specs: FrozenSpecs) -> str | None:
+    """The step that a person had the first flow begin at; None: the flow's first one."""
+    taken = decisions(repository, state.layout, state.run_commit)
+    if state.shared or not taken:
+        return None
+    flow, first = specs.flows[taken[0].next_flow], taken[0].to_step or ""
+    return first if flow.has_step(first) and first != flow.steps[0].id else None

@@ -97,7 +97,7 @@ def contained_alone(session: Session, name: str, provider: Sequence[str]) -> Con
     if wall is None:
         return session.sandbox.containment
     wall = _grouped(session, wall.showing(*_shared(session)), name)
-    return _cut_off(session, wall, provider, scratch_folder(session) / f"{name}.net")
+    return _cut_off(session, wall, provider, session.scratch / f"{name}.net")
 
 
 def _grouped(session: Session, wall: Bubblewrap | Seatbelt, name: str) -> Bubblewrap | Seatbelt:
@@ -159,13 +159,8 @@ def caches_of(repository: Repository, run_id: str) -> Path:
     return repository.swarm_dir / CACHES / run_id
 
 
-def scratch_folder(session: Session) -> Path:
-    """Where the engines of a run keep what is theirs; it is empty while nobody executes the run."""
-    return session.repository.swarm_dir / "sessions" / session.layout.run_id
-
-
 def _copies(session: Session, name: str) -> Path:
-    return scratch_folder(session) / f"{name}.git"
+    return session.scratch / f"{name}.git"
 
 
 def _shared(session: Session) -> Iterator[Mount]:

@@ -15,7 +15,7 @@ from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import NotFoundError, SpecError, UsageError
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.records.text import usd
-from gitswarm.runner.engines import choice_of, prices_of
+from gitswarm.runner.run_engines import choice_of, prices_of
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
 from gitswarm.runner.step.test_steps import is_test_step

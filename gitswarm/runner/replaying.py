@@ -27,13 +27,12 @@ from gitswarm.records.execution import REPLAY_OF
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision, Superseded
 from gitswarm.records.run_spec import EngineChoice, RunSpec
-from gitswarm.runner.begin import NewRun, start_run
-from gitswarm.runner.human import ADOPT, ResumeOptions
+from gitswarm.runner.begin import ForkOptions, NewRun, plan_fork, start_run
+from gitswarm.runner.human_steps import ADOPT, ResumeOptions
 from gitswarm.runner.observer import Observer, SilentObserver
 from gitswarm.runner.recorded_script import left_files, recorded_script
-from gitswarm.runner.resume import resume_run
+from gitswarm.runner.resuming import resume_run
 from gitswarm.runner.session import FrozenSpecs, Surroundings
-from gitswarm.runner.undo.fork import ForkOptions, plan_fork
 from gitswarm.specs.flow import Operation
 from gitswarm.specs.sidequest import NODE_PREFIX
 from gitswarm.worktree.shadow import find_shadow

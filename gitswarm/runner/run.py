@@ -14,11 +14,10 @@ from gitswarm.records.engine_outcome import PartialHandoff
 from gitswarm.records.event import ANNOUNCED, Event, EventKind, LoggedEvent
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Decision
-from gitswarm.runner.control import STATUS, Request
 from gitswarm.runner.deciding.preflight import allowance, within_budget
 from gitswarm.runner.deciding.route import decide_next, end_of
 from gitswarm.runner.hub.leased_run import push_to_hub
-from gitswarm.runner.orphans import end_orphans
+from gitswarm.runner.run_processes import STATUS, Request, end_orphans
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import Resumption, plan_step

@@ -14,7 +14,7 @@ from gitswarm.ledger.copies import siblings
 from gitswarm.ledger.layout import AGENT_DOMAIN, RunLayout, agent_identity
 from gitswarm.records.instructions import Instructions
 from gitswarm.records.wisdom import ScentTrail
-from gitswarm.runner.marks import process_mark
+from gitswarm.runner.run_processes import process_mark
 from gitswarm.safety.environment import walled
 from gitswarm.safety.guard import is_installed_hook
 from gitswarm.safety.sandbox.trial import Sandbox
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from gitswarm.records.base import Clock
     from gitswarm.records.review import Feedback
     from gitswarm.records.run_spec import RunSpec
-    from gitswarm.runner.control import Requests, Wish
-    from gitswarm.runner.engines import Engines
     from gitswarm.runner.hub.leased_run import LeasedRun
     from gitswarm.runner.observer import Observer
-    from gitswarm.runner.step.committed_files import StoredTests
+    from gitswarm.runner.run_engines import Engines
+    from gitswarm.runner.run_processes import Requests, Wish
+    from gitswarm.runner.stored import StoredTests
     from gitswarm.safety.redact.redactor import Redactor
     from gitswarm.specs.flow import Flow
     from gitswarm.specs.fragments import Fragments, StepTemplate
@@ -104,6 +104,11 @@ class Session(Struct, frozen=True):
     @property
     def mark(self) -> str:
         return process_mark(self.repository, self.layout)
+
+    @property
+    def scratch(self) -> Path:
+        """The folder where engines keep what is theirs; it is empty while nobody executes the run."""
+        return self.repository.swarm_dir / "sessions" / self.layout.run_id
 
 
 class Workplace(Struct, frozen=True):

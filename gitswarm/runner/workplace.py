@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gitswarm.processes import CommandLimits
 from gitswarm.runner.containing import contained, contained_environment, let_go
-from gitswarm.runner.marks import MARKER
+from gitswarm.runner.run_processes import MARKER
 from gitswarm.runner.session import Session
 from gitswarm.safety.environment import without_credentials
 from gitswarm.worktree import snapshot

@@ -138,7 +138,7 @@ JUDGING = ("gitswarm.engines.stub", "gitswarm.runner", "gitswarm.safety", "gitsw
 @pytest.mark.parametrize(
     ("line", "most", "none"),
     [
-        (("start", "one", "--script", "SCRIPT", "--allow-stub"), 230, (*LATER, "gitswarm.runner.resume")),
+        (("start", "one", "--script", "SCRIPT", "--allow-stub"), 230, (*LATER, "gitswarm.runner.resuming")),
         (("verify",), 82, (*LATER, *JUDGING)),
         (("approve",), 250, LATER),
     ],

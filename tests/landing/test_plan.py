@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gitswarm.ledger.approval import ApprovalKind, Spoken
 from gitswarm.ledger.landed import Landing
-from gitswarm.runner.landing.plan import Landed, LandingState, Refused, Way, Wish, decide_landing
+from gitswarm.runner.landing.landing_plan import Landed, LandingState, Refused, Way, Wish, decide_landing
 from gitswarm.worktree.land import Checkout, HooksFolder, hooks_folder
 
 A, P, T, L, X = ("a" * 40, "b" * 40, "c" * 40, "d" * 40, "e" * 40)

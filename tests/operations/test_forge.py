@@ -21,8 +21,7 @@ import yaml
 from gitswarm.errors import SpecError
 from gitswarm.records.review import FeedbackItem
 from gitswarm.runner.operations.forge import watch_ci
-from gitswarm.runner.operations.forge.access import ForgeRemote, place_of
-from gitswarm.runner.operations.forge.branch import RequestText, harmless
+from gitswarm.runner.operations.forge.branch import ForgeRemote, RequestText, harmless, place_of
 from gitswarm.runner.operations.forge.feedback import MOST_ITEMS, MOST_TEXT, bounded, read_feedback
 from gitswarm.settings import load_config
 from tests.conftest import Project

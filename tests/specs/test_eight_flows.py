@@ -17,7 +17,7 @@ from gitswarm.routing.macro import ALL
 from gitswarm.routing.situation import Situation
 from gitswarm.runner.operations.catalog import OPERATIONS
 from gitswarm.runner.specs import checked_flow
-from gitswarm.runner.step.acceptance import SCHEMAS
+from gitswarm.runner.step.read_artifacts import SCHEMAS
 from gitswarm.specs.flow import SDLC_FLOWS, Branch, Operation, Step
 from gitswarm.specs.library import load_library
 from gitswarm.specs.station import Station, declared_artifacts, promised_artifacts

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from gitswarm.resources import bundled
-from gitswarm.runner.step.acceptance import SCHEMAS
+from gitswarm.runner.step.read_artifacts import SCHEMAS
 from gitswarm.specs.library import load_library
 from tests.conftest import Project
 from tests.projects import ask, only_run

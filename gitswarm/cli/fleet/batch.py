@@ -46,7 +46,7 @@ from gitswarm.errors import FencedError, SwarmError, UsageError
 from gitswarm.git.remote import Remote
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, read_queue
-from gitswarm.runner.marks import refuse_agent
+from gitswarm.runner.run_processes import refuse_agent
 
 _AGAIN = "git swarm fleet submit --on"
 _OVER = (EXIT_CODES[RunStatus.FAILED], EXIT_CODES[RunStatus.PAUSED], FencedError.exit_code)

@@ -29,9 +29,9 @@ from gitswarm.ledger.lease import Lease, look_at_hub
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.text import usd
 from gitswarm.runner.begin import create_run
-from gitswarm.runner.held import hold_run
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, Queue, is_given_up, is_open, put_in_queue, read_for
 from gitswarm.runner.hub.transfer import pull_run
+from gitswarm.runner.open_run import hold_run
 from gitswarm.runner.undo.discard import discard_run
 
 if TYPE_CHECKING:

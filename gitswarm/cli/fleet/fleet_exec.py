@@ -23,10 +23,10 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
 from gitswarm.records.execution import RUN_ID
 from gitswarm.records.outcome import RunStatus
-from gitswarm.runner.held import hold_run
 from gitswarm.runner.hub.queue import is_given_up, is_open
 from gitswarm.runner.hub.transfer import hub_for_runs, take_over
-from gitswarm.runner.human import ResumeOptions
+from gitswarm.runner.human_steps import ResumeOptions
+from gitswarm.runner.open_run import hold_run
 from gitswarm.runner.undo.discard import discard_worktree
 
 WAITS = EXIT_CODES[RunStatus.PAUSED]

@@ -50,7 +50,7 @@ from gitswarm.records.outcome import RunStatus
 from gitswarm.records.routing import RoutingMode
 from gitswarm.runner.hub.queue import Queue, read_queue
 from gitswarm.runner.hub.transfer import hub_for_runs
-from gitswarm.runner.marks import refuse_agent
+from gitswarm.runner.run_processes import refuse_agent
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -23,7 +23,7 @@ from gitswarm.records.text import listed
 from gitswarm.routing import driver
 from gitswarm.routing.macro import RESET
 from gitswarm.routing.options import only, pause, retry
-from gitswarm.runner.landing.plan import Wish, short
+from gitswarm.runner.landing.landing_plan import Wish, short, target_of
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.position import incoming_decision, step_at
 
@@ -178,8 +178,6 @@ def diverged(session: Session, state: RunState) -> str | None:
         return None
     if state.tally.uses("flow", RESET) >= _MOST_RESETS:
         return None
-    from gitswarm.runner.landing.look import target_of  # noqa: PLC0415 - for flows that land
-
     repository, target = session.repository, target_of(session, Wish())
     local = repository.refs.read(target) if target is not None else None
     if target is None or local is None:

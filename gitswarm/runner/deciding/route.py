@@ -18,8 +18,8 @@ from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, ForkState, Superseded, Supersedes
 from gitswarm.routing import driver
 from gitswarm.routing.options import retry
+from gitswarm.runner.deciding.decision_facts import rules_of, situation_of, unproven
 from gitswarm.runner.deciding.preflight import paused_decision, preflight
-from gitswarm.runner.deciding.situation import rules_of, situation_of, unproven
 from gitswarm.runner.forks.onto_branch import has_begun, taken_back
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.position import final_decision, incoming_decision

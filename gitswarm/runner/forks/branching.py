@@ -27,14 +27,13 @@ from gitswarm.records.routing import Decision, ForkState
 from gitswarm.routing.forks import fork_of, is_decided, join_at, standing_branches
 from gitswarm.routing.situation import ForkBranch
 from gitswarm.runner.deciding.preflight import allowance
-from gitswarm.runner.engines import Engines
 from gitswarm.runner.forks.onto_branch import bring_onto_branch, finished, fork_commit, state_at
-from gitswarm.runner.marks import SIBLING_MARKER
+from gitswarm.runner.run_engines import Engines
+from gitswarm.runner.run_processes import SIBLING_MARKER
 from gitswarm.runner.session import Session, Workplace, off_branch
 from gitswarm.runner.step.examine import examine, examine_shared
-from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.execute import ask, close_step, open_step, stage_commit
-from gitswarm.runner.step.plan import OpenStep, Parallel, Resumption, plan_step
+from gitswarm.runner.step.plan import OpenStep, Parallel, Resumption, StepOutcome, plan_step
 from gitswarm.runner.step.position import branch_of, newest_at, step_at
 from gitswarm.runner.undo.recovery import keep_ended
 from gitswarm.runner.workplace import prepare_side

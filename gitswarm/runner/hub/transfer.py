@@ -16,8 +16,8 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock, timestamp
-from gitswarm.runner.held import hold_run
 from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
+from gitswarm.runner.open_run import hold_run
 from gitswarm.runner.session import Surroundings
 from gitswarm.safety.guard import may_hold_runs
 

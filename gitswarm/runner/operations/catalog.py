@@ -1,25 +1,224 @@
-"""The operation that a kernel step carries out."""
+"""Operations of kernel steps: which there are, and those that a Gate and a Deploy ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import JsonValue
 
 from gitswarm.engines import kernel
-from gitswarm.ledger.approval import follow_approval
+from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.ledger.approval import ApprovalKind, follow_approval, last_landing, standing_approval
 from gitswarm.ledger.state import RunState
-from gitswarm.runner.new_ground import stand_on_new_ground
-from gitswarm.runner.operations.checks import ScanSecrets, Verify
-from gitswarm.runner.operations.deploying import Approve, Land, RecordNotDeployed
-from gitswarm.runner.operations.forge.harvest import Harvest
-from gitswarm.runner.operations.forge.publish import Publish
-from gitswarm.runner.operations.forge.watch_ci import WatchCi
-from gitswarm.runner.operations.kernel_step import KernelStep
+from gitswarm.ledger.verify.verifier import verify_run
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import Status
+from gitswarm.records.routing import HumanPolicy
+from gitswarm.runner.landing.approve import concerns_at_end, subject_of
+from gitswarm.runner.landing.land_run import Outcome, landing_operation, push_target, unsound
+from gitswarm.runner.landing.landing_plan import Landed, Refused, Way, Wish, decide_landing, facts_of, short
+from gitswarm.runner.operations.forge.feedback import Harvest
+from gitswarm.runner.operations.forge.publish import Publish, secrets_in
+from gitswarm.runner.operations.forge.watch_ci import MERGE_RESULT, WatchCi
 from gitswarm.runner.operations.reset import CarryOver, FetchUpstream, Rebase
 from gitswarm.runner.operations.wisdom import WriteTrail
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step.operation import execute_operation
+from gitswarm.runner.step.judge import described
+from gitswarm.runner.step.operation import KernelStep, execute_operation, reported
 from gitswarm.runner.step.plan import StepPlan
+from gitswarm.runner.step.read_artifacts import MERGE_DECISION, read_decision, tree_at_entry
+from gitswarm.runner.stored import open_concerns
+from gitswarm.runner.undo.rollback import stand_on_new_ground
 from gitswarm.specs.flow import Operation
+
+_MOST_FINDINGS = 50
+
+
+class Verify(Struct, frozen=True):
+    """What `git swarm verify` says of the run so far, and what is open in it."""
+
+    step: KernelStep
+
+    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
+        session = self.step.session
+        report = verify_run(session.repository, session.layout)
+        errors = [finding for finding in report.findings if finding.severity == "error"]
+        findings: list[JsonValue] = [finding.model_dump(mode="json") for finding in report.findings[:_MOST_FINDINGS]]
+        count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}" if errors else "no error"
+        summary = f"{count} in the ledger of {report.commits} commit{'' if report.commits == 1 else 's'}"
+        handoff = Handoff(
+            status=Status.UNVERIFIED if errors else Status.VERIFIED,
+            summary=summary,
+            concerns=tuple(f"{finding.check}: {finding.message}" for finding in errors[:5]),
+        )
+        found: dict[str, JsonValue] = {
+            "sound": report.is_sound,
+            "commits": report.commits,
+            "errors": len(errors),
+            "findings": findings,
+            "open_concerns": [each.model_dump(mode="json") for each in open_concerns(session, self.step.state)],
+        }
+        return reported(self.step, request, handoff, found)
+
+
+class ScanSecrets(Struct, frozen=True):
+    """Looks through everything that would be published."""
+
+    step: KernelStep
+
+    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
+        step = self.step
+        found = secrets_in(step.session, step.state)
+        handoff = Handoff(
+            status=Status.UNVERIFIED if found else Status.VERIFIED,
+            summary=f"{len(found)} secrets bar publishing" if found else "nothing that looks like a secret",
+            concerns=tuple(map(described, found[:5])),
+        )
+        findings: list[JsonValue] = [each.model_dump(mode="json") for each in found[:_MOST_FINDINGS]]
+        return reported(step, request, handoff, {"found": len(found), "secrets": findings})
+
+
+class Approve(Struct, frozen=True):
+    """Approves commit and code for a verdict that merges and that nothing contradicts which git-swarm knows."""
+
+    step: KernelStep
+
+    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
+        step = self.step
+        decision = read_decision(step.session, step.state)
+        verdict = decision.verdict.value if decision is not None else None
+        against = list(_against(step)) if decision is not None and decision.verdict.merges else []
+        reasons: list[JsonValue] = [each.what for each in against]
+        report: dict[str, JsonValue] = {"verdict": verdict, "approved": False, "against": reasons}
+        if decision is None or not decision.verdict.merges:
+            summary = f"not approved: the verdict is {verdict or 'missing, or cannot be read'}"
+            return reported(step, request, Handoff(status=Status.VERIFIED, summary=summary), report)
+        if against:
+            return reported(step, request, _refusal(step, against), report)
+        standing = standing_approval(step.session.repository, step.state)
+        if standing is not None:  # a person's, perhaps signed, is worth more
+            handoff = Handoff(status=Status.VERIFIED, summary=f"approved before, by {standing.by}")
+            return reported(step, request, handoff, {**report, "approved": True, "code": standing.code})
+        subject = subject_of(step.session, step.state)
+        handoff = Handoff(status=Status.VERIFIED, summary=f"approved by the gate: {subject.size}; {subject.tests}")
+        trailers = {ApprovalKind.APPROVES.value: f"{subject.tip} {subject.code}"}
+        return reported(step, request, handoff, {**report, "approved": True, "code": subject.code}, trailers)
+
+
+class _Objection(Struct, frozen=True):
+    """What stands against an approval, and the command that takes it out of the way."""
+
+    what: str
+    way_on: str
+
+
+def _against(step: KernelStep) -> Iterator[_Objection]:
+    """What stands against a merge, whatever an agent decided."""
+    session, state, run = step.session, step.state, step.run
+    for concern in concerns_at_end(session, state):
+        if concern.blocking:
+            accept = f"git swarm resume {run} --accept '{concern.id}=WHY'"
+            yield _Objection(f"{concern.id}: {concern.fact}", accept)
+    if not _is_of_this_gate(step):
+        yield _Objection("the verdict is that of an earlier gate, on other code", f"git swarm approve {run}")
+    refused = unsound(session)
+    if refused is not None:
+        yield _Objection(refused.reason, refused.hint)
+    if session.spec.settings.deploy.require_signature:
+        facts = facts_of(session, state, Wish())
+        if facts.standing is None or facts.unsigned is not None:
+            sign = f"git swarm approve {run}, then: git swarm resume {run}"
+            yield _Objection("a person has to sign: deploy.require_signature", sign)
+
+
+def _is_of_this_gate(step: KernelStep) -> bool:
+    """Whether the verdict was written since the gate was entered; the run may have been in one before."""
+    objects, path = step.session.repository.objects, f"{step.session.layout.base}/{MERGE_DECISION}"
+    before, now = tree_at_entry(step.session, step.state, step.plan.flow.id), step.state.tip_tree
+    return before == now or objects.entry(before, path) != objects.entry(now, path)
+
+
+def _refusal(step: KernelStep, against: Sequence[_Objection]) -> Handoff:
+    """A watched run waits for a person; nobody else's word changes it."""
+    watched = step.session.spec.human is HumanPolicy.SUPERVISED
+    reasons = tuple(each.what for each in against)
+    return Handoff(
+        status=Status.BLOCKED if watched else Status.UNVERIFIED,
+        summary=f"not approved, although the verdict is to merge: {reasons[0]}",
+        blockers=(*reasons, against[0].way_on) if watched else (),
+        concerns=() if watched else reasons,
+    )
+
+
+class Land(Struct, frozen=True):
+    """What `git swarm land` does, in the middle of a run."""
+
+    step: KernelStep
+
+    def __call__(self, request: StepRequest, emit: Emit) -> StepResult:
+        step, wish = self.step, Wish()
+        session, state = step.session, step.state
+        decided = decide_landing(facts_of(session, state, wish), wish, session.spec.settings.deploy.strategy)
+        if isinstance(decided, Landed):
+            return self._landed(request, decided.landing.commit, decided.target, {})
+        refused = unsound(session) if isinstance(decided, Way) else decided
+        if refused is not None or isinstance(decided, Refused):
+            return self._refused(request, refused or Refused("nothing to land", ""))
+        outcomes: list[Outcome] = []
+        result = landing_operation(session, state, decided, outcomes.append)(request, emit)
+        what = outcomes[-1].what
+        if isinstance(what, Refused):
+            return replace(self._refused(request, what), trailers=result.trailers, check=result.check)
+        landed = self._landed(request, what.commit, what.target, result.trailers)
+        return replace(landed, check=result.check, transcript=result.transcript, tool_calls=result.tool_calls)
+
+    def _landed(self, request: StepRequest, commit: str, target: str, trailers: Mapping[str, str]) -> StepResult:
+        pushed = self._pushed(target)
+        report: dict[str, JsonValue] = {"landed": True, "commit": commit, "target": short(target), "reason": pushed}
+        summary = f"landed on {short(target)} as {commit[:12]}" + (f"; {pushed}" if pushed else "")
+        return reported(self.step, request, Handoff(status=Status.VERIFIED, summary=summary), report, trailers)
+
+    def _pushed(self, target: str) -> str:
+        """Where the team asked for it; a push that fails does not take the landing back."""
+        if not self.step.session.spec.settings.deploy.push:
+            return ""
+        pushed = push_target(self.step.session, target)
+        return pushed.reason if isinstance(pushed, Refused) else f"pushed to {pushed}"
+
+    def _refused(self, request: StepRequest, refused: Refused) -> StepResult:
+        report: dict[str, JsonValue] = {"landed": False, "commit": None, "target": None, "reason": refused.reason}
+        concerns = tuple(text for text in (*refused.paths, refused.said) if text)
+        handoff = Handoff(status=Status.UNVERIFIED, summary=f"not landed: {refused.reason}", concerns=concerns)
+        return reported(self.step, request, handoff, report)
+
+
+class RecordNotDeployed(Struct, frozen=True):
+    """Says that nothing landed, and why."""
+
+    step: KernelStep
+
+    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
+        step = self.step
+        landed = last_landing(step.session.repository, step.state)
+        if landed is not None:  # an earlier Deploy of this run did
+            report: dict[str, JsonValue] = {
+                "landed": True,
+                "commit": landed.commit,
+                "target": short(landed.target),
+                "reason": "landed before",
+            }
+            return reported(step, request, Handoff(status=Status.VERIFIED, summary="landed before"), report)
+        decision = read_decision(step.session, step.state)
+        verdict = decision.verdict.value if decision is not None else "missing, or cannot be read"
+        merge_reason = (
+            step.earlier(MERGE_RESULT).get("reason") if decision is not None and decision.verdict.merges else None
+        )
+        reason = str(merge_reason) if merge_reason else f"the verdict is {verdict}"
+        report = {"landed": False, "commit": None, "target": None, "reason": reason}
+        return reported(step, request, Handoff(status=Status.VERIFIED, summary=f"not deployed: {reason}"), report)
+
 
 OPERATIONS: Mapping[Operation, Callable[[KernelStep], kernel.Operation]] = {
     "verify": Verify,

@@ -23,10 +23,9 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Status
 from gitswarm.runner.deciding.preflight import followed, is_in, newer
-from gitswarm.runner.landing.look import landing_target, users_git
-from gitswarm.runner.landing.plan import HEADS, short
-from gitswarm.runner.operations.kernel_step import KernelStep, reported
-from gitswarm.runner.step.committed_files import text_of
+from gitswarm.runner.landing.landing_plan import HEADS, landing_target, short, users_git
+from gitswarm.runner.step.operation import KernelStep, reported
+from gitswarm.runner.stored import text_of
 from gitswarm.worktree import snapshot
 
 UPSTREAM = "reset/upstream.json"
@@ -290,7 +289,7 @@ class Rebase(Struct, frozen=True):
 
 class CarryOver(Struct, frozen=True):
     """Says that the run belongs on its new base, or that it stays where it was. The commits follow by themselves:
-    `runner/new_ground.py`."""
+    `runner/undo/rollback.py`."""
 
     step: KernelStep
 

@@ -15,7 +15,7 @@ from gitswarm.records.base import Record, timestamp
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
 from gitswarm.records.wisdom import Learnings, Proposals, RunWisdom
-from gitswarm.runner.operations.kernel_step import KernelStep, reported
+from gitswarm.runner.step.operation import KernelStep, reported
 
 LEARNINGS = "wisdom/learnings.json"
 PROPOSALS = "wisdom/proposals.json"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,20 +14,22 @@ from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.store import scrubbed_record
 from gitswarm.records.base import readable
+from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
 from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.outcome import Result
+from gitswarm.records.outcome import Result, Status
+from gitswarm.records.secrets import SecretFound
 from gitswarm.records.text import listed
 from gitswarm.runner.containing import mention_refused
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step.examined import StepOutcome, claimed_envelope, search_since, take_out
-from gitswarm.runner.step.judge import judge_step
-from gitswarm.runner.step.plan import OpenStep
+from gitswarm.runner.step.judge import described, judge_step
+from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.proving import with_proof
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.worktree import snapshot, submodules
-from gitswarm.worktree.shadow import reattach
+from gitswarm.worktree.search import Flagged, Search, Staged, keep_copy, put_former_back
+from gitswarm.worktree.shadow import Shadow, reattach
 from gitswarm.worktree.submodules import quarantine
 
 _REPORT_BYTES = 8_000_000
@@ -257,3 +259,48 @@ def quarantine_nested(session: Session, place: Workplace) -> Iterator[tuple[str,
             kept_as = quarantine(place.shadow.path, name, store).name
             snapshot.forget(place.shadow, [name])
             yield name, kept_as
+
+
+def claimed_envelope(plan: StepPlan, result: StepResult, artifacts: Mapping[str, bytes]) -> Envelope:
+    """The handoff as the agent gave it; UNVERIFIED where it gave none."""
+    keys, handoff = plan.execution.keys, result.handoff
+    if handoff is None:
+        reason = result.error or result.handoff_problem or "the engine returned without a handoff"
+        return Envelope(status=Status.UNVERIFIED, summary=reason, status_reason=reason, **keys)
+    fields = {name: getattr(handoff, name) for name in type(handoff).model_fields}
+    return Envelope(**fields | {"artifacts": handoff.artifacts or tuple(sorted(artifacts))}, **keys)
+
+
+def search_since(session: Session, tree: str) -> Search:
+    """What to look for in code that was `tree` before. What the run began with is not new either."""
+    repository = session.repository
+    base = repository.refs.read(session.layout.base_ref)
+    known = (repository.objects.commit(base).tree,) if base is not None else ()
+    return Search(session.redactor.find_in_code, tree, known, session.around.observer.notice)
+
+
+def take_out(session: Session, shadow: Shadow, staged: Staged, journal: Journal) -> tuple[SecretFound, ...]:
+    """Moves files that hold a secret out of the worktree; what was found in them goes into the journal."""
+    for item, kept_as in keep(session, shadow, staged.flagged):
+        for found in item.found:
+            payload = found.model_dump(mode="json")
+            journal.append(Event(EventKind.SECRET_FOUND, {**payload, "kept_as": kept_as}))
+    put_former_back(shadow, staged.flagged)
+    return tuple(found for item in staged.flagged for found in item.found)
+
+
+def keep(session: Session, shadow: Shadow, flagged: Sequence[Flagged]) -> list[tuple[Flagged, str]]:
+    """Copies files that hold a secret, which stay where they are; each with the name of its copy."""
+    store = session.repository.swarm_dir / "quarantine" / session.layout.run_id
+    kept = []
+    for item in flagged:
+        if not item.found:
+            session.around.observer.notice(
+                f"{readable(item.path)} stays: the file that was to replace it was left out"
+            )
+            continue
+        kept_as = keep_copy(shadow, item, store, session.redactor.scrub)
+        first = item.found[0]
+        session.around.observer.notice(f"{described(first)}: the file is kept as {store / kept_as}")
+        kept.append((item, kept_as))
+    return kept

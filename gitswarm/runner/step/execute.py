@@ -18,11 +18,10 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result
 from gitswarm.records.text import usd
 from gitswarm.runner.containing import let_go
-from gitswarm.runner.engines import OWN
+from gitswarm.runner.run_engines import OWN
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examine import examine
-from gitswarm.runner.step.examined import StepOutcome
-from gitswarm.runner.step.plan import OpenStep, StepPlan
+from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.position import route_event
 from gitswarm.runner.step.render import (
     changes_event,

@@ -22,10 +22,6 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import artifact_problems, dropped_criteria, owes_criteria
-from gitswarm.runner.step.committed_files import text_changes
-from gitswarm.runner.step.concerns import told_concern
-from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.kept_promises import (
     artifact_findings,
     content_after,
@@ -34,9 +30,10 @@ from gitswarm.runner.step.kept_promises import (
     step_concern,
     unmet_commands,
 )
-from gitswarm.runner.step.plan import StepPlan
+from gitswarm.runner.step.plan import StepOutcome, StepPlan
+from gitswarm.runner.step.read_artifacts import artifact_problems, dropped_criteria, owes_criteria
 from gitswarm.runner.step.test_steps import is_test_step
-from gitswarm.runner.stored import evidence_of
+from gitswarm.runner.stored import evidence_of, text_changes, told_concern
 
 _BY_TEXT = ("tests_deleted", "tests_weakened")
 """Found in the text of a change; looked for again from the tree before it, so that a repeat does not hide it."""

@@ -15,20 +15,19 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.envelope import Envelope, Handoff
 from gitswarm.records.evidence import CheckOutcome, Concern, Evidence, Flag, TestReport, Verdict
 from gitswarm.records.outcome import Status, worse
+from gitswarm.records.secrets import SecretFound
 from gitswarm.routing.forks import cap_of
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import (
+from gitswarm.runner.step.findings import find_concerns
+from gitswarm.runner.step.plan import StepOutcome, StepPlan
+from gitswarm.runner.step.read_artifacts import (
     WORKLIST,
     LeftCriteria,
     artifact_problems,
     count_after,
     count_work_after,
 )
-from gitswarm.runner.step.committed_files import cases_between
-from gitswarm.runner.step.examined import StepOutcome, described
-from gitswarm.runner.step.findings import find_concerns
-from gitswarm.runner.step.plan import StepPlan
-from gitswarm.runner.stored import envelope_of, evidence_of
+from gitswarm.runner.stored import cases_between, envelope_of, evidence_of
 from gitswarm.specs.flow import Join, Microloop
 
 _BY_TESTS: frozenset[Flag] = frozenset(
@@ -263,3 +262,10 @@ def _verdict_on_tested(session: Session, state: RunState, outcome: StepOutcome, 
 def _check_of(outcome: CheckOutcome | None, report: TestReport | None) -> CommandCheck | None:
     """What a step's own command found; None when it ran none."""
     return CommandCheck(outcome, report) if outcome is not None and outcome.command is not None else None
+
+
+def described(found: SecretFound) -> str:
+    """One finding for a person, without the secret."""
+    if found.line == 0:
+        return f"{found.path}: a secret in its name ({found.kind})"
+    return f"{found.path}:{found.line}: a secret ({found.kind})"

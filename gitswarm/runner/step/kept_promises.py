@@ -18,9 +18,8 @@ from gitswarm.records.outcome import Status
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.records.text import listed
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import tree_at_entry
-from gitswarm.runner.step.examined import StepOutcome
-from gitswarm.runner.step.plan import StepPlan
+from gitswarm.runner.step.plan import StepOutcome, StepPlan
+from gitswarm.runner.step.read_artifacts import tree_at_entry
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.flow import ShellCommand, Step

@@ -1,14 +1,23 @@
-"""Steps that git-swarm carries out itself: an operation in place of an engine, committed as any other step."""
+"""Steps that git-swarm carries out itself: planned, executed, and the report that stations after them read."""
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+import json
+from collections.abc import Mapping
 
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import JsonValue
+
+from gitswarm.engines.base import StepRequest, StepResult
 from gitswarm.engines.kernel import KernelEngine, Operation
 from gitswarm.ledger.state import RunState
+from gitswarm.records.base import pretty_json
+from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Execution
+from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Decision
-from gitswarm.runner.engines import OWN
+from gitswarm.runner.run_engines import OWN
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import StepPlan
@@ -33,3 +42,57 @@ def operation_plan(
 def execute_operation(session: Session, place: Workplace, plan: StepPlan, operation: Operation) -> RunState:
     own = replace(session, engines={**session.engines, OWN.key: KernelEngine(operation)})
     return execute_step(own, place, plan)
+
+
+class KernelStep(Struct, frozen=True):
+    """One execution of a kernel step: the run that it finds, and where it works."""
+
+    session: Session
+    place: Workplace
+    plan: StepPlan
+
+    @property
+    def state(self) -> RunState:
+        """The run before the step."""
+        return self.plan.before
+
+    @property
+    def run(self) -> str:
+        return self.session.layout.run_id
+
+    def earlier(self, artifact: str) -> dict[str, JsonValue]:
+        """An earlier report by its path in RUN_BASE; empty when there is none that can be read."""
+        content = self.session.repository.objects.file(self.state.tip_tree, f"{self.session.layout.base}/{artifact}")
+        try:
+            fields = json.loads(content or b"{}")
+        except ValueError:
+            return {}
+        return fields if isinstance(fields, dict) else {}
+
+    def text(self, artifact: str) -> str:
+        """An artifact of RUN_BASE as text; empty when there is none."""
+        content = self.session.repository.objects.file(self.state.tip_tree, f"{self.session.layout.base}/{artifact}")
+        return (content or b"").decode(errors="replace")
+
+
+def reported(
+    step: KernelStep,
+    request: StepRequest,
+    handoff: Handoff,
+    report: Mapping[str, JsonValue],
+    trailers: Mapping[str, str] | None = None,
+) -> StepResult:
+    """The result of an operation that came to its end, whatever it found. The report is the step's first output, and
+    `evidence.operation` of conditions."""
+    for artifact in step.plan.artifacts[:1]:
+        path = request.run_base / artifact
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pretty_json(dict(report)))
+    return StepResult(
+        step.plan.step.id,
+        Result.SUCCEEDED,
+        handoff.summary,
+        handoff=handoff,
+        facts=dict(report),
+        trailers=trailers or {},
+    )

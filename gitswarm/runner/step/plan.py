@@ -8,17 +8,23 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gitswarm.engines.base import StepRequest
+from gitswarm.engines.base import StepRequest, StepResult
+from gitswarm.evidence.declarations import CaseCounts
+from gitswarm.evidence.suite_run import SuiteRuns
 from gitswarm.git.object_reader import NewCommit
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.state import RunState
 from gitswarm.processes import project_environment
+from gitswarm.records.acceptance import JudgedCriterion
 from gitswarm.records.budget import UNLIMITED, BudgetLimits
-from gitswarm.records.evidence import AcceptedConcern
+from gitswarm.records.case_results import BaseTests
+from gitswarm.records.envelope import Envelope
+from gitswarm.records.evidence import AcceptedConcern, Evidence
 from gitswarm.records.execution import Execution
+from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
-from gitswarm.runner.engines import choice_of
+from gitswarm.runner.run_engines import choice_of
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.briefing import brief
 from gitswarm.runner.step.position import outcome_at, station_at, step_at
@@ -131,6 +137,39 @@ class OpenStep(Struct, frozen=True):
     @property
     def shared_tree(self) -> str | None:
         return self.plan.parallel.shared_tree if self.plan.parallel else None
+
+
+class StepOutcome(Struct, frozen=True):
+    """What an execution resulted in: whoever asks how a step ended reads it here.
+
+    `result`: what the engine returned, without secrets. `envelope`: the handoff, with the status as it was judged.
+    `code_tree`: the staged code, with `.swarm/runs` as it was before. `artifacts`: the declared files of RUN_BASE
+    that changed, path → content; `present`: all files there. `is_index_stale`: the index has another tree. `cases`:
+    declared test cases of the changed files. `reports`: files that a command left in the tree, and that may be test
+    reports. `proof`: what the tests said here and on the run's base; `base_tests`: the latter, to be kept;
+    `criteria`: what is proven of the run's.
+    """
+
+    result: StepResult
+    envelope: Envelope
+    evidence: Evidence
+    code_tree: str
+    artifacts: Mapping[str, bytes]
+    present: frozenset[str]
+    is_index_stale: bool = False
+    cases: CaseCounts = field(default_factory=CaseCounts)
+    reports: Mapping[str, bytes] = field(default_factory=dict)
+    proof: SuiteRuns | None = None
+    base_tests: BaseTests | None = None
+    criteria: tuple[JudgedCriterion, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        return self.envelope.status
+
+    @property
+    def is_failed(self) -> bool:
+        return self.result.status is Result.FAILED
 
 
 def declared_paths(place: Workplace, plan: StepPlan) -> frozenset[str]:

@@ -34,14 +34,12 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.proof import RemovedTest
 from gitswarm.runner.containing import contained, let_go
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import criteria_elsewhere, named_criteria
-from gitswarm.runner.step.committed_files import text_changes
-from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.kept_base import base_key, base_to_keep, kept_base
-from gitswarm.runner.step.plan import OpenStep, StepPlan
+from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
+from gitswarm.runner.step.read_artifacts import criteria_elsewhere, named_criteria
 from gitswarm.runner.step.request import ask_for_names, command_order, package_scripts
 from gitswarm.runner.step.test_steps import is_test_step, is_within, suite_paths
-from gitswarm.runner.stored import envelope_of
+from gitswarm.runner.stored import envelope_of, text_changes
 from gitswarm.runner.workplace import landing_place
 
 _CODE = frozenset({".py", ".js", ".cjs", ".mjs", ".jsx", ".ts", ".tsx", ".rb", ".php"})

@@ -14,8 +14,7 @@ from gitswarm.records.receipt import Receipt, transport_of
 from gitswarm.records.routing import Proposal
 from gitswarm.records.text import written
 from gitswarm.routing.loops import ExecutedStep, UncommittedExecution, judge_microloop, loop_state, receipt_routing
-from gitswarm.runner.step.examined import StepOutcome
-from gitswarm.runner.step.plan import OpenStep, StepPlan
+from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.unfinished import execution_of
 from gitswarm.specs.flow import Microloop
 

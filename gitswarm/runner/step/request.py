@@ -22,9 +22,9 @@ from gitswarm.ledger.layout import agent_identity
 from gitswarm.processes import project_environment
 from gitswarm.records.policy import Decide, PolicyRules
 from gitswarm.records.run_spec import FrozenSettings
-from gitswarm.runner.containing import contained, contained_environment, scratch_folder
-from gitswarm.runner.engines import OWN
-from gitswarm.runner.marks import MARKER, SIBLING_MARKER
+from gitswarm.runner.containing import contained, contained_environment
+from gitswarm.runner.run_engines import OWN
+from gitswarm.runner.run_processes import MARKER, SIBLING_MARKER
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step, project_command
@@ -67,7 +67,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         promised=promised_artifacts(plan.flow, plan.station) if plan.before.is_judged else (),
         env=env,
         withheld=frozenset(session.around.env.keys() - env.keys()),
-        scratch=scratch_folder(session),
+        scratch=session.scratch,
         terms=_terms(plan),
         decide=_permissions(session, place, plan, env),
         command=command_order(session, plan.step, worktree, env),

@@ -16,7 +16,7 @@ from gitswarm.ledger.overview import overview
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.containing import caches_of
-from gitswarm.runner.orphans import remove_ref_locks
+from gitswarm.runner.run_processes import remove_ref_locks
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.unfinished import conversations_of
 from gitswarm.runner.undo.discard import discard_worktree, own_refs

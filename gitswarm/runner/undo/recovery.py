@@ -23,8 +23,7 @@ from gitswarm.records.base import timestamp
 from gitswarm.records.engine_outcome import PartialHandoff
 from gitswarm.records.execution import Execution
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step.examine import quarantine_nested
-from gitswarm.runner.step.examined import keep, search_since
+from gitswarm.runner.step.examine import keep, quarantine_nested, search_since
 from gitswarm.runner.workplace import opened_side, prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.land import remove_landing

@@ -1,4 +1,4 @@
-"""Takes steps back, and takes that back again. Nothing is lost: what goes is kept under `rollback/<n>`."""
+"""Moves a run's branch: to an earlier step and back, or onto a new base; what goes is kept under `rollback/<n>`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from msgspec import Struct
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import follow_approval
+from gitswarm.ledger.copies import write_copies
 from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
@@ -24,7 +25,7 @@ from gitswarm.runner.undo.recovery import (
 )
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree import snapshot
-from gitswarm.worktree.shadow import Shadow
+from gitswarm.worktree.shadow import Shadow, find_shadow
 
 ROLLED_BACK = "rollback"
 
@@ -190,3 +191,39 @@ def _move(session: Session, state: RunState, target: str) -> RunState:
 
 def _code(repository: Repository, tree: str) -> str:
     return repository.objects.with_subtree(tree, RUNS_FOLDER, None)
+
+
+RESET = "reset"
+"""`Swarm-Reason` of the old chain."""
+
+
+def stand_on_new_ground(session: Session, state: RunState) -> RunState:
+    """The run on the base that its commits say it belongs on; whoever was killed in between asks again.
+
+    :raises SwarmError: the run shares commits with another one.
+    """
+    repository, store = session.repository, session.store
+    if not state.ground.is_moved or state.shared or repository.refs.read(session.layout.branch) != state.tip:
+        return state
+    copies = write_copies(repository, state)
+    _keep_old_base(session, state)
+    store.copy_notes(copies)
+    store.move_branch(state.tip, copies[state.tip], "reset")
+    after = replay(repository, session.layout)
+    store.complete_creation(after)
+    follow_approval(repository, after)
+    shadow = find_shadow(repository, session.layout.branch)
+    if shadow is not None and after.tip_tree != state.tip_tree:
+        snapshot.restore(shadow, after.tip_tree, session.layout.base)  # what other runs landed
+    return after
+
+
+def _keep_old_base(session: Session, state: RunState) -> None:
+    """The old chain with its notes."""
+    objects, refs = session.repository.objects, session.repository.refs
+    for name, kept in session.store.kept_work():
+        if kept.get("Swarm-Reason") == RESET and objects.commit(refs.read(name) or "").parents[0] == state.tip:
+            return
+    trailers = {"Swarm-Reason": RESET, "Swarm-Base": state.ground.root}
+    title = f"before the reset onto {state.base[:12]}"
+    session.store.set_aside(state, state.tip_tree, title, trailers)

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines import base
 from gitswarm.records.policy import Allow, Deny, PolicyRules, Rewrite, Verdict
-from gitswarm.runner import marks
+from gitswarm.runner import run_processes as marks
 from gitswarm.safety.policy.decide import MARKERS, decide
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS, RunScope, Scope, StationRights, make_scope
 from tests.safety.policy.conftest import RUN_BASE

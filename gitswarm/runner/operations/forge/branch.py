@@ -1,24 +1,25 @@
-"""The run's code as one commit on a branch of the remote: never its steps, their evidence, or work of others."""
+"""Where a run is shown: the configured forge, and the run's code as one commit on a branch of its remote."""
 
 from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from msgspec import Struct
 
 from gitswarm.errors import GitFailedError
-from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.as_user import LOCAL_VARIABLES, UsersGit, spoken
 from gitswarm.ledger.approval import code_tree
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState
 from gitswarm.records.secrets import Scrub
-from gitswarm.runner.landing.look import target_of, users_git
-from gitswarm.runner.landing.plan import HEADS, Wish, short
-from gitswarm.runner.marks import MARKER
-from gitswarm.runner.operations.forge.program import ForgeError, Remark
+from gitswarm.runner.landing.landing_plan import HEADS, Wish, short, target_of, users_git
+from gitswarm.runner.operations.forge.github import GitHub
+from gitswarm.runner.operations.forge.gitlab import GitLab
+from gitswarm.runner.operations.forge.program import Forge, ForgeCli, ForgeError, Remark
+from gitswarm.runner.run_processes import MARKER
 from gitswarm.runner.session import Session
 
 _MOST_BODY = 60_000  # GitHub takes 65,536 characters
@@ -186,3 +187,50 @@ class _Branch(Struct, frozen=True):
             output = self.session.redactor.scrub(spoken(done))
             raise ForgeError(f"git {words[0]} failed: {output}", hint=f"git fetch {self.remote}")
         return done.stdout.decode(errors="replace")
+
+
+NO_FORGE = "no forge is configured"
+_URL = re.compile(r"[a-z+]+://(?:[^@/]*@)?(?P<host>[^/:]+)(?P<port>:\d+)?/(?P<path>.+)")
+_SCP = re.compile(r"(?:[^@/]*@)?(?P<host>[^/:]{2,}):(?P<path>[^/].*)")
+_FORGES: dict[str, Callable[[ForgeCli, str, str], Forge]] = {"gh": GitHub, "glab": GitLab}
+
+
+class ForgeRemote(Struct, frozen=True):
+    """A repository on a server."""
+
+    host: str
+    path: str
+
+
+def configured_forge(session: Session) -> Forge | None:
+    """None: nothing leaves this machine.
+
+    :raises ForgeError: git does not know the remote, or it is on no server.
+    """
+    rules = session.spec.settings.review
+    make = _FORGES.get(rules.forge)
+    if make is None:
+        return None
+    done = users_git(session).run("remote", "get-url", rules.remote)
+    url = done.stdout.decode(errors="replace").strip()
+    if done.returncode != 0:
+        raise ForgeError(f"git has no remote '{rules.remote}' (review.remote)", hint="git remote -v")
+    place = place_of(url)
+    if place is None:
+        raise ForgeError(
+            f"remote '{rules.remote}' is on no server that {rules.forge} could ask", hint="git remote -v"
+        )
+    env = {name: value for name, value in session.around.env.items() if name not in LOCAL_VARIABLES}
+    # A call that outlives us is ended by whoever resumes the run, before it asks what is there.
+    program = ForgeCli(rules.forge, {**env, MARKER: session.mark}, session.repository.main_folder)
+    return make(program, place.host, place.path)
+
+
+def place_of(url: str) -> ForgeRemote | None:
+    """Host and path of a repository's address; None: it is none on a server. A port counts for the web only."""
+    found = _URL.fullmatch(url) or (_SCP.fullmatch(url) if "://" not in url else None)
+    if found is None:
+        return None
+    port = (found["port"] or "") if url.startswith("http") else ""
+    path = found["path"].strip("/").removesuffix(".git")
+    return ForgeRemote(f"{found['host']}{port}", path) if path else None

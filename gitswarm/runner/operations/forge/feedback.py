@@ -1,4 +1,4 @@
-"""What people and programs say about a change: foreign text, bounded and without secrets."""
+"""What people and programs say about a change: `harvest`, and files of a person; bounded, without secrets."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
+from msgspec import Struct
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
+from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import SpecError
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import Result, Status
 from gitswarm.records.review import Feedback, FeedbackItem
 from gitswarm.records.secrets import Scrub
-from gitswarm.runner.operations.forge.branch import is_ours
-from gitswarm.runner.operations.forge.program import CiCheck, Remark
+from gitswarm.runner.human_steps import OutOfBandStep, execute_out_of_band
+from gitswarm.runner.operations.forge.branch import NO_FORGE, branch_of, configured_forge, is_ours
+from gitswarm.runner.operations.forge.program import CiCheck, ForgeError, Remark
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.operation import KernelStep, reported
 from gitswarm.runner.stored import evidence_of
 
 GIVEN = "feedback"
@@ -168,3 +174,78 @@ def given_feedback(session: Session, state: RunState) -> Feedback | None:
             if evidence is not None:
                 return Feedback.model_validate(evidence.operation)
     return session.specs.feedback
+
+
+NOTHING = Feedback()
+
+
+class _Harvest(Struct, frozen=True):
+    """`source`: file, the name of the forge's command line, or none. `concerns`: what went wrong."""
+
+    source: str
+    feedback: Feedback = NOTHING
+    reason: str = ""
+    concerns: tuple[str, ...] = ()
+
+
+class Harvest(Struct, frozen=True):
+    """What a file says, else what the forge has; nothing to bring home is a result too."""
+
+    step: KernelStep
+
+    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
+        found = self._found()
+        items = found.feedback.items
+        report: dict[str, JsonValue] = {
+            "source": found.source,
+            "reason": found.reason,
+            "left_out": found.feedback.left_out,
+            "items": [item.model_dump(mode="json") for item in items],
+        }
+        count = f"{len(items)} item{'' if len(items) == 1 else 's'} of feedback ({found.source})"
+        handoff = Handoff(
+            status=Status.UNVERIFIED if found.concerns else Status.VERIFIED,
+            summary=f"{count}: {found.reason}" if found.reason else count,
+            concerns=found.concerns,
+        )
+        return reported(self.step, request, handoff, report)
+
+    def _found(self) -> _Harvest:
+        session = self.step.session
+        given = given_feedback(session, self.step.state)
+        if given is not None:
+            return _Harvest("file", given)
+        try:
+            return self._from_forge()
+        except ForgeError as error:
+            lines = tuple(text for text in (error.message, error.hint) if text)
+            return _Harvest("none", reason=error.message, concerns=lines)
+
+    def _from_forge(self) -> _Harvest:
+        """
+        :raises ForgeError: it could not be asked.
+        """
+        session, run = self.step.session, self.step.run
+        forge = configured_forge(session)
+        if forge is None:
+            return _Harvest("none", reason=NO_FORGE)
+        request = forge.find(branch_of(run))
+        if request is None:
+            return _Harvest("none", reason="nothing was published")
+        checks = forge.checks(request.head) if request.head else None
+        items = from_forge(forge.remarks(request), checks or (), run)
+        return _Harvest(forge.name, bounded(items, session.redactor.scrub))
+
+
+def hand_in(session: Session, state: RunState, feedback: Feedback) -> RunState:
+    """The next `harvest` brings it home, in place of what was handed in before.
+
+    :param state: a run that has ended; it ends after it as it had ended.
+    """
+    clean = bounded(feedback.items, session.redactor.scrub)
+    clean = clean.model_copy(update={"left_out": feedback.left_out + clean.left_out})
+    summary = f"feedback handed in: {len(clean.items)} item{'' if len(clean.items) == 1 else 's'}"
+    handoff = Handoff(status=Status.VERIFIED, summary=summary)
+    facts = clean.model_dump(mode="json")
+    result = StepResult(GIVEN, Result.SUCCEEDED, summary, handoff=handoff, facts=facts)
+    return execute_out_of_band(session, state, OutOfBandStep(GIVEN, HUMAN, lambda _request, _emit: result))

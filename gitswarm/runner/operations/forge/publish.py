@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 from pydantic import JsonValue, ValidationError
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.git.incoming import Former
+from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Status
 from gitswarm.records.review import PullRequestStatus, Reply
 from gitswarm.records.routing import HumanPolicy
 from gitswarm.records.secrets import SecretFound
-from gitswarm.runner.landing.subject import was_played
-from gitswarm.runner.operations.checks import secrets_in
-from gitswarm.runner.operations.forge.access import NO_FORGE, configured_forge
+from gitswarm.runner.landing.landing_plan import was_played
 from gitswarm.runner.operations.forge.branch import (
+    NO_FORGE,
     Mark,
     RequestText,
     branch_of,
+    configured_forge,
     harmless,
     has_change,
     publish_branch,
     target_there,
 )
 from gitswarm.runner.operations.forge.program import Forge, ForgeError, PullRequest, Remark
-from gitswarm.runner.operations.kernel_step import KernelStep, reported
-from gitswarm.runner.step.examined import described
+from gitswarm.runner.session import Session
+from gitswarm.runner.step.judge import described
+from gitswarm.runner.step.operation import KernelStep, reported
 from gitswarm.specs.station import RunArtifact, parse_artifact
 
 TEXT = "review/pr.md"
 STATUS = "review/pr_status.json"
 REPORT = "review/github_report.md"
 HARVESTED = "review/pr_feedback.json"
+
+
+PUBLISHED = ("review/pr.md", "review/pr_status.json", "review/github_report.md")
+"""Artifacts of a run that a forge gets, besides its code."""
 
 
 class Publish(Struct, frozen=True):
@@ -198,3 +205,25 @@ class _Shown(Struct):
 
     def _harmless(self, text: str) -> str:
         return harmless(text, self.step.session.redactor.scrub)
+
+
+def secrets_in(session: Session, state: RunState) -> Sequence[SecretFound]:
+    """Secrets in what the run changes in the code, and in the texts that a forge gets."""
+    return list(_in_code(session, state)) + list(_in_texts(session, state))
+
+
+def _in_code(session: Session, state: RunState) -> Iterator[SecretFound]:
+    objects, store = session.repository.objects, session.store
+    base, code = store.code(objects.commit(state.base).tree), store.code(state.tip_tree)
+    changed = ((delta.path, objects.file(code, delta.path)) for delta in session.repository.diffs.between(base, code))
+    found = [each for path, content in changed if content for each in session.redactor.find_in_code(path, content)]
+    held = Former(session.repository.git, objects, (base,)).held({each.value for each in found})
+    yield from (each.found for each in found if each.value not in held)
+
+
+def _in_texts(session: Session, state: RunState) -> Iterator[SecretFound]:
+    for artifact in PUBLISHED:
+        path = f"{session.layout.base}/{artifact}"
+        content = session.repository.objects.file(state.tip_tree, path)
+        if content is not None:
+            yield from (each.found for each in session.redactor.find_in_code(path, content))

@@ -14,11 +14,12 @@ from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import RunInterruptedError
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
-from gitswarm.runner.operations.deploying import MERGE_RESULT
-from gitswarm.runner.operations.forge.access import NO_FORGE, configured_forge
+from gitswarm.runner.operations.forge.branch import NO_FORGE, configured_forge
 from gitswarm.runner.operations.forge.program import CiCheck, Forge, ForgeError
-from gitswarm.runner.operations.kernel_step import KernelStep, reported
+from gitswarm.runner.step.operation import KernelStep, reported
 from gitswarm.safety.redact.redactor import Redactor
+
+MERGE_RESULT = "deploy/merge_result.json"
 
 FIRST_POLL_S = 2.0
 MOST_POLL_S = 30.0

@@ -35,17 +35,16 @@ from gitswarm.routing.situation import (
     Rules,
     Situation,
 )
-from gitswarm.runner.containing import contained_alone, scratch_folder
+from gitswarm.runner.containing import contained_alone
 from gitswarm.runner.deciding.preflight import diverged, limit_reached
-from gitswarm.runner.engines import asked_engines, flow_choice, notices
 from gitswarm.runner.forks.onto_branch import finished
+from gitswarm.runner.run_engines import asked_engines, flow_choice, notices
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import read_decision
-from gitswarm.runner.step.concerns import told_concern
 from gitswarm.runner.step.position import branch_of, incoming_decision, joined, newest_at
+from gitswarm.runner.step.read_artifacts import read_decision
 from gitswarm.runner.step.request import agent_environment
 from gitswarm.runner.step.test_steps import untested
-from gitswarm.runner.stored import envelope_of, evidence_of
+from gitswarm.runner.stored import envelope_of, evidence_of, told_concern
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelRequest, navigator_model
 from gitswarm.specs.sidequest import StallTrigger
@@ -331,7 +330,7 @@ def _navigator(session: Session, record: StepRecord) -> Ask | None:
             execution=record.executions - 1,
             model=navigator_model(session.specs.policy, engine.engine_id, wanted),
             worktree=session.repository.swarm_dir,
-            scratch=scratch_folder(session),
+            scratch=session.scratch,
             env={**env, **walls.environment},
             containment=walls,
         )

@@ -20,8 +20,7 @@ from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.records.text import shorten
 from gitswarm.runner.containing import contained, let_go
-from gitswarm.runner.landing.look import users_git, users_hooks
-from gitswarm.runner.landing.plan import Refused, Way, short
+from gitswarm.runner.landing.landing_plan import Refused, Way, short, users_git, users_hooks
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.request import command_order
 from gitswarm.runner.workplace import landing_place

@@ -22,8 +22,8 @@ from gitswarm.ledger.overview import overviews
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import CACHES, sandbox_for
-from gitswarm.runner.engines import EngineContext, choices, survey_engines
 from gitswarm.runner.initialise import missing_parts
+from gitswarm.runner.run_engines import EngineContext, choices, survey_engines
 from gitswarm.runner.undo.discard import leftovers, remove
 from gitswarm.safety.guard import CHAINED, HOOK, is_guard, put, state_of
 from gitswarm.safety.sandbox.trial import INSTALL

@@ -15,17 +15,16 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.engine_outcome import PartialHandoff
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.containing import mention_sandbox
-from gitswarm.runner.control import Request
+from gitswarm.runner.deciding.decision_facts import mention_navigator
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
-from gitswarm.runner.deciding.situation import mention_navigator
-from gitswarm.runner.engines import asked_engines, refuse_impossible
-from gitswarm.runner.held import Held, hold_run
 from gitswarm.runner.hub.leased_run import push_to_hub
-from gitswarm.runner.human import ResumeOptions, commit_human_step
+from gitswarm.runner.human_steps import ResumeOptions, adopt_out_of_band, commit_human_step, settled
 from gitswarm.runner.landing.approve import accept_concerns, allow_secrets
-from gitswarm.runner.landing.out_of_band import adopt_out_of_band, settled
-from gitswarm.runner.operations.forge.handing_in import hand_in
+from gitswarm.runner.open_run import Held, hold_run
+from gitswarm.runner.operations.forge.feedback import hand_in
 from gitswarm.runner.run import carry_on, end_run, ending_at
+from gitswarm.runner.run_engines import asked_engines, refuse_impossible
+from gitswarm.runner.run_processes import Request
 from gitswarm.runner.session import Session, Surroundings, Workplace
 from gitswarm.runner.step.plan import Resumption
 from gitswarm.runner.step.unfinished import drop_conversations, find_unfinished

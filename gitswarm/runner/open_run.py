@@ -24,11 +24,12 @@ from gitswarm.records.base import timestamp
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.begin import NewRun, open_session
 from gitswarm.runner.landing.approve import allowed_so_far
-from gitswarm.runner.new_ground import stand_on_new_ground
-from gitswarm.runner.orphans import end_orphans
+from gitswarm.runner.run import end_run, ending_at
+from gitswarm.runner.run_processes import Request, end_orphans
 from gitswarm.runner.session import FrozenSpecs, Session, Surroundings
 from gitswarm.runner.specs import read_frozen
-from gitswarm.runner.undo.rollback import keep_rolled_back
+from gitswarm.runner.undo.recovery import take_place
+from gitswarm.runner.undo.rollback import keep_rolled_back, stand_on_new_ground
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.worktree.shadow import checked_out_elsewhere
@@ -188,3 +189,15 @@ def _mend_notes(session: Session, state: RunState) -> None:
         note = session.repository.notes(session.layout.routing_notes).read(commit_id)
         if note is not None and is_garbled(note):
             session.around.observer.notice(f"the routing note of {commit_id[:12]} has a line that is not a decision")
+
+
+def end_unowned(repository: Repository, layout: RunLayout, around: Surroundings, request: Request) -> RunState:
+    """A run that was cut off gets its `end` commit; one that has ended already stays as it is.
+
+    :raises RunHeldError: somebody took it over in between.
+    """
+    with hold_run(repository, layout, around) as held:
+        if held.state.end is not None:
+            return held.state
+        place = take_place(held.session, held.state)
+        return end_run(held.session, place, held.state, ending_at(held.session, held.state, request))

@@ -1,0 +1,374 @@
+"""Whether a run may be landed, and how: the facts, gathered without a change, and what follows from them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.merge import Merged
+from gitswarm.ledger.approval import ApprovalKind, Spoken, last_word, standing_approval
+from gitswarm.ledger.conflicts import standing_conflict, way_out
+from gitswarm.ledger.landed import Landing, grounds, landings, merged_code
+from gitswarm.ledger.overview import is_played
+from gitswarm.ledger.state import RunState
+from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
+from gitswarm.records.run_spec import LandStrategy
+from gitswarm.runner.session import Session
+from gitswarm.worktree.land import Checkout, HooksFolder, changed_hooks, checkouts_of, hooks_folder
+
+
+class Refused(Struct, frozen=True):
+    """Why a run may not be landed; `paths` are the files that it is about, `said` the end of what a hook, a test run
+    or git printed.
+    `voids`: an approval does not stand any more after it."""
+
+    reason: str
+    hint: str
+    paths: tuple[str, ...] = ()
+    said: str = ""
+    voids: bool = False
+
+
+def refuse_rehearsal(run: str) -> Refused:
+    """What a stub or a script did is not approved, and does not land."""
+    return Refused(
+        f"{run} is a rehearsal: a stub or a script did the work, not a model, so it cannot be approved or landed",
+        "git swarm start FLOW --mode cli   (with a model; --allow-stub lets a rehearsal land)",
+    )
+
+
+HEADS = "refs/heads/"
+_BRANCHES_NAMED = 6
+
+
+class Wish(Struct, frozen=True):
+    """What a person or a flow asks for. `target`: a branch; None: the configured one, else the run's own.
+    `message`: of the landed commit, in the words of a person."""
+
+    strategy: LandStrategy | None = None
+    target: str | None = None
+    trust_hooks: bool = False
+    message: str = ""
+
+
+class LandingState(Struct, frozen=True):
+    """Everything that the decision is taken from.
+
+    `standing`: the approval of exactly the run's code; `word`: the newest one about any code. `unsigned`: why the
+    approval's signature does not count, when one is required. `target`: full name, None when nothing says which;
+    `tip`: where it is, None when it does not exist. `landings` are the run's own on it, newest first. `bases`: where
+    target and run parted. `changed`: the code of the run differs from there; `hook_files`: what of that decides
+    what the user's hooks do. `checkouts` stand on the target. `blocking`: ids of open concerns that block.
+    `conflict`: the code met one that is still there.
+    """
+
+    run: str
+    standing: Spoken | None
+    word: Spoken | None
+    played: bool
+    allow_stub: bool
+    unsigned: Refused | None
+    target: str | None
+    tip: str | None
+    branches: tuple[str, ...]
+    landings: tuple[Landing, ...]
+    bases: tuple[str, ...]
+    changed: bool
+    hook_files: tuple[str, ...]
+    checkouts: tuple[Checkout, ...]
+    blocking: tuple[str, ...] = ()
+    conflict: Refused | None = None
+
+
+class Way(Struct, frozen=True):
+    """How a run lands: what was approved, onto which branch (full name), in which shape.
+    `message`: what a person wants its commit to say."""
+
+    approval: Spoken
+    target: str
+    strategy: LandStrategy
+    message: str = ""
+
+
+class Landed(Struct, frozen=True):
+    """The approved code has landed before."""
+
+    landing: Landing
+    target: str
+
+
+def decide_landing(facts: LandingState, wish: Wish, strategy: LandStrategy) -> Way | Landed | Refused:
+    """
+    :param strategy: the configured one.
+    """
+    refused = _unapproved(facts) or _untargeted(facts)
+    if refused is not None or facts.standing is None or facts.target is None:
+        return refused or Refused("nothing to land", f"git swarm status {facts.run}")
+    earlier = next((found for found in facts.landings if found.approved == facts.standing.about), None)
+    if earlier is not None:
+        return Landed(earlier, facts.target)
+    refused = _unproven(facts) or facts.unsigned or _unrelated(facts) or _untrusted(facts, wish) or _occupied(facts)
+    return refused or Way(facts.standing, facts.target, wish.strategy or strategy, wish.message)
+
+
+def short(branch: str) -> str:
+    """A branch as people name it."""
+    return branch.removeprefix(HEADS)
+
+
+def _unapproved(facts: LandingState) -> Refused | None:
+    run, word = facts.run, facts.word
+    if facts.played and not facts.allow_stub:
+        return refuse_rehearsal(run)
+    if facts.standing is not None:
+        return None
+    if facts.conflict is not None:
+        return facts.conflict
+    why = {
+        None: "it is not approved",
+        ApprovalKind.APPROVES: "its code has changed since it was approved",
+        ApprovalKind.REJECTS: "it was rejected",
+        ApprovalKind.VOIDS: "its approval was voided by a conflict or a new base",
+    }[word.word if word is not None else None]
+    look = f"git swarm diff {run}"
+    return Refused(f"{run} cannot land: {why}", f"git swarm approve {run}   (look first: {look})")
+
+
+def _unproven(facts: LandingState) -> Refused | None:
+    """What was found after the approval: the code is the same, and what is known of it is not."""
+    if not facts.blocking:
+        return None
+    count = len(facts.blocking)
+    ids = " ".join(f"--accept '{each}=WHY'" for each in facts.blocking)
+    return Refused(
+        f"{count} blocking concern{'' if count == 1 else 's'} open: {facts.blocking[0]}",
+        f"git swarm approve {facts.run} {ids}",
+    )
+
+
+def _untargeted(facts: LandingState) -> Refused | None:
+    names = ", ".join(map(short, facts.branches[:_BRANCHES_NAMED]))
+    first = short(facts.branches[0]) if facts.branches else "BRANCH"
+    more = f" and {len(facts.branches) - _BRANCHES_NAMED} more" if len(facts.branches) > _BRANCHES_NAMED else ""
+    there = f"there are: {names}{more}" if names else "there is no branch"
+    hint = f"git swarm land {facts.run} --target {first}"
+    if facts.target is None:
+        return Refused(
+            f"{facts.run} was started on a commit without a branch: it has no target branch ({there})", hint
+        )
+    if short(facts.target).startswith(BRANCH_PREFIX):
+        return Refused(f"{short(facts.target)} is the branch of a run, and cannot be a target ({there})", hint)
+    if facts.tip is None:
+        return Refused(f"there is no branch {short(facts.target)} ({there})", hint)
+    return None
+
+
+def _unrelated(facts: LandingState) -> Refused | None:
+    target = short(facts.target or "")
+    if not facts.bases:
+        return Refused(
+            f"{target} and {facts.run} have no history in common", f"git swarm land {facts.run} --target BRANCH"
+        )
+    if len(facts.bases) > 1:
+        parted = ", ".join(base[:12] for base in facts.bases)
+        return Refused(
+            f"{target} and {facts.run} have {len(facts.bases)} merge bases ({parted}): git-swarm cannot choose one",
+            f"git merge {BRANCH_PREFIX}{facts.run}   (by hand, on {target})",
+        )
+    if not facts.changed:
+        return Refused(f"{facts.run} changes nothing in the code of {target}", f"git swarm diff {facts.run}")
+    return None
+
+
+def _untrusted(facts: LandingState, wish: Wish) -> Refused | None:
+    if not facts.hook_files or wish.trust_hooks:
+        return None
+    count = len(facts.hook_files)
+    return Refused(
+        f"{facts.run} changes {count} {'file that decides' if count == 1 else 'files that decide'} "
+        "what your commit hooks do",
+        f"git swarm land {facts.run} --trust-hooks   (when you have read them)",
+        facts.hook_files,
+    )
+
+
+def _occupied(facts: LandingState) -> Refused | None:
+    target = short(facts.target or "")
+    if len(facts.checkouts) > 1:
+        places = tuple(str(checkout.path) for checkout in facts.checkouts)
+        return Refused(
+            f"{target} is checked out in {len(places)} places: only one of them could follow",
+            f"git -C {places[-1]} checkout --detach",
+            places,
+        )
+    for checkout in facts.checkouts:
+        if checkout.busy is not None:
+            return Refused(
+                f"{target} is checked out in {checkout.path}, in the middle of a {checkout.busy}",
+                f"git -C {checkout.path} status   (finish or abort it)",
+            )
+    return None
+
+
+def facts_of(session: Session, state: RunState, wish: Wish) -> LandingState:
+    repository = session.repository
+    standing = standing_approval(repository, state)
+    target = _resolved(session, target_of(session, wish))
+    tip = repository.refs.read(target) if target is not None else None
+    found = landings(repository, tip, session.layout.run_id, state.base) if tip is not None else []
+    bases = (
+        grounds(repository, standing.about, found, ahead(session, state, tip))
+        if standing is not None and tip is not None
+        else ()
+    )
+    changed = _changed_paths(session, standing, bases) if standing is not None else ()
+    return LandingState(
+        run=session.layout.run_id,
+        standing=standing,
+        word=last_word(repository, state),
+        played=was_played(session, state),
+        allow_stub=session.spec.allow_stub,
+        unsigned=_unsigned(session, standing),
+        target=target,
+        tip=tip,
+        branches=_branches(session),
+        landings=tuple(found),
+        bases=bases,
+        changed=bool(changed),
+        hook_files=_hook_files(session, standing, bases, changed) if standing is not None else (),
+        checkouts=tuple(checkouts_of(repository, target)) if tip is not None and target is not None else (),
+        conflict=met_conflict(session, state, wish),
+        blocking=tuple(concern.id for concern in state.blocking),
+    )
+
+
+def was_played(session: Session, state: RunState) -> bool:
+    """Whether something in the run is not what a model or the project itself did."""
+    return session.spec.scripted or is_played(state)
+
+
+def met_conflict(session: Session, state: RunState, wish: Wish) -> Refused | None:
+    """Why there is no sense in approving or landing again: the code met a conflict, and the target still has it."""
+    if standing_conflict(session.repository, state) is None:
+        return None
+    target = _resolved(session, target_of(session, wish))
+    tip = session.repository.refs.read(target) if target is not None else None
+    if target is None or tip is None:
+        return None
+    onto = ahead(session, state, tip)
+    found = _merged(session, state.tip, onto)
+    if not found.conflicts:
+        return None
+    return Refused(
+        f"{session.layout.run_id} cannot land: it conflicts with {short(target)}",
+        way_out(state, session.spec.flows, short(target)),
+        found.conflicts,
+    )
+
+
+def landing_target(session: Session) -> str | None:
+    """Full name of the branch that the run lands on when nobody asks for another one."""
+    return _resolved(session, target_of(session, Wish()))
+
+
+def target_of(session: Session, wish: Wish) -> str | None:
+    """Full name of the branch to land on: as asked, as configured, else the one that the run was started on."""
+    name = wish.target or session.spec.settings.deploy.target
+    if name is not None:
+        return name if name.startswith(HEADS) else HEADS + name
+    started = session.spec.base_ref
+    if started is None or started.startswith(HEADS):
+        return started
+    return HEADS + started if session.repository.refs.read(HEADS + started) is not None else None
+
+
+def _resolved(session: Session, target: str | None) -> str | None:
+    """The branch behind a name that only points to another one, as `master` does in some repositories."""
+    if target is None:
+        return None
+    found = session.repository.git.run("symbolic-ref", "--quiet", target).stdout.decode(errors="replace").strip()
+    return found if found.startswith(HEADS) else target
+
+
+def users_hooks(session: Session) -> HooksFolder:
+    repository = session.repository
+    configured = users_git(session).config("core.hooksPath", "path")
+    return hooks_folder(configured, repository.common_dir, repository.main_folder)
+
+
+def users_git(session: Session) -> UsersGit:
+    """Git as the user would call it in the main checkout: never in the run's, where much is forbidden."""
+    repository = session.repository
+    return UsersGit(session.around.env, repository.main_folder, repository.git.before)
+
+
+def ahead(session: Session, state: RunState, tip: str) -> str:
+    """Where a landing starts: the target's tip, or the base of the run if a reset brought that further."""
+    if state.base == session.spec.base:
+        return tip
+    git = session.repository.git
+    is_behind = git.run("merge-base", "--is-ancestor", tip, state.base).returncode == 0
+    return state.base if is_behind else tip
+
+
+def merged(session: Session, way: Way, tip: str) -> Merged:
+    """The approved code on top of `tip`, a commit of the target."""
+    return _merged(session, way.approval.about, tip)
+
+
+def _merged(session: Session, approved: str, tip: str) -> Merged:
+    repository = session.repository
+    found = landings(repository, tip, session.layout.run_id, session.spec.base)
+    return merged_code(repository, approved, tip, grounds(repository, approved, found, tip))
+
+
+def _changed_paths(session: Session, approval: Spoken, bases: tuple[str, ...]) -> tuple[str, ...]:
+    before, after = _code_trees(session, approval, bases)
+    return tuple(
+        path
+        for delta in session.repository.diffs.between(before, after)
+        for path in (delta.path, delta.old_path)
+        if path is not None
+    )
+
+
+def _code_trees(session: Session, approval: Spoken, bases: tuple[str, ...]) -> tuple[str, str]:
+    objects = session.repository.objects
+    base = bases[0] if bases else session.spec.base
+    before, after = (objects.commit(commit).tree for commit in (base, approval.about))
+    return objects.with_subtree(before, RUNS_FOLDER, None), objects.with_subtree(after, RUNS_FOLDER, None)
+
+
+def _hook_files(
+    session: Session, approval: Spoken, bases: tuple[str, ...], changed: tuple[str, ...]
+) -> tuple[str, ...]:
+    trees = _code_trees(session, approval, bases)
+    return changed_hooks(users_hooks(session), session.repository.objects, changed, trees)
+
+
+def _branches(session: Session) -> tuple[str, ...]:
+    """The branches that a run could land on; the one that is checked out first."""
+    names = [name for name in session.repository.refs.list(HEADS) if not name.startswith(HEADS + BRANCH_PREFIX)]
+    main = session.repository.main_branch()
+    return tuple(sorted(names, key=lambda name: (name != main, name)))
+
+
+def _unsigned(session: Session, approval: Spoken | None) -> Refused | None:
+    if approval is None or not session.spec.settings.deploy.require_signature:
+        return None
+    users = users_git(session)
+    done = users.run("verify-commit", approval.commit)
+    if done.returncode == 0:
+        return None
+    run = session.layout.run_id
+    if users.config("gpg.ssh.allowedSignersFile", "path") is None:
+        return Refused(
+            "this run asks for a signed approval, and git does not know whose signatures count",
+            "git config gpg.ssh.allowedSignersFile ~/.config/git/allowed_signers",
+            said=spoken(done),
+        )
+    return Refused(
+        f"the approval {approval.commit[:12]} has no signature that git trusts",
+        f"git verify-commit {approval.commit[:12]}   (then: git swarm land {run})",
+        said=spoken(done),
+    )

@@ -1,0 +1,127 @@
+"""Processes of a run: their marks, what people ask of the one that executes it, and what a dead one left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from gitswarm.errors import SwarmError
+from gitswarm.git.owners import Owner, clone_id, live_owners
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.process_table import ancestors, end_processes_with
+from gitswarm.records.base import Record
+from gitswarm.records.outcome import RunStatus
+from gitswarm.worktree.shadow import find_shadow
+
+if TYPE_CHECKING:
+    from gitswarm.runner.session import Session
+
+
+MARKER = "SWARM_STEP_OF"
+"""Environment variable of every process that works for a run; its value is `process_mark`."""
+
+SIBLING_MARKER = "SWARM_SIBLING"
+"""The same for every process of a step that is executed beside others, so that only those can be ended."""
+
+
+def process_mark(repository: Repository, layout: RunLayout) -> str:
+    """`<run>:<repository>`: another clone on this machine may have the same run."""
+    return f"{layout.run_id}:{clone_id(repository.common_dir)}"
+
+
+def refuse_agent(env: Mapping[str, str], command: str, common_dir: Path) -> None:
+    """Looks at the environment, and at who started this process: a step's detached child with an empty environment is
+    still below the process that executes the run.
+
+    :param command: as it is typed behind `git swarm`.
+    :param common_dir: of the repository.
+    :raises SwarmError: this process belongs to a step.
+    """
+    run = env.get(MARKER, "").partition(":")[0] or _executed_by_ancestor(common_dir)
+    if run is not None:
+        raise SwarmError(
+            f"an agent cannot {command}: this process belongs to a step of {run or 'a run'}",
+            hint=f"git swarm {command}   (a person, in a shell of their own)",
+        )
+
+
+def _executed_by_ancestor(common_dir: Path) -> str | None:
+    """The run that an ancestor of this process executes."""
+    owners = {owner.pid: run for run, owner in live_owners(common_dir)}
+    return next((owners[pid] for pid in ancestors() if pid in owners), None) if owners else None
+
+
+def remove_ref_locks(repository: Repository, layout: RunLayout) -> None:
+    """Those of a dead process, for who owns the run: nobody else writes its refs."""
+    common = repository.common_dir
+    locks = [common / f"{layout.branch}.lock"]
+    for folder in (f"refs/swarm/{layout.run_id}", f"refs/notes/swarm/{layout.run_id}"):
+        locks.extend((common / folder).rglob("*.lock"))
+    for lock in locks:
+        lock.unlink(missing_ok=True)
+
+
+def end_orphans(session: Session) -> None:
+    """Ends what a killed owner left running, and removes the locks that only this run writes."""
+    ended = end_processes_with(MARKER, session.mark)
+    if ended:
+        session.around.observer.notice(f"ended {ended} processes that an earlier owner left behind")
+    shutil.rmtree(session.scratch, ignore_errors=True)
+    remove_ref_locks(session.repository, session.layout)
+    locks: list[Path] = []
+    shadow = find_shadow(session.repository, session.layout.branch)
+    if shadow is not None:
+        locks.extend(shadow.git_dir / name for name in ("index.lock", "index.aligned.lock", "HEAD.lock"))
+    for lock in locks:
+        lock.unlink(missing_ok=True)
+
+
+Wish = Literal["stop", "pause"]
+
+STATUS: dict[Wish, RunStatus] = {"stop": RunStatus.STOPPED, "pause": RunStatus.PAUSED}
+
+
+class Request(Record):
+    """A wish, left in a file for the process that owns the run."""
+
+    wish: Wish
+    reason: str
+
+
+class Requests:
+    """The box of one run; at most one request lies in it, the newest."""
+
+    def __init__(self, repository: Repository, layout: RunLayout) -> None:
+        self._path: Path = repository.swarm_dir / "requests" / f"{layout.run_id}.json"
+
+    def put(self, request: Request) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        staged = self._path.with_suffix(".tmp")
+        staged.write_bytes(request.to_json())
+        staged.replace(self._path)
+
+    def read(self) -> Request | None:
+        try:
+            return Request.from_json(self._path.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def clear(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def interrupt(owner: Owner) -> bool:
+    """Interrupts the step that a live owner executes; False when it lives on another machine."""
+    if owner.host != socket.gethostname() or owner.pid <= 0:
+        return False
+    try:
+        os.kill(owner.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    return True

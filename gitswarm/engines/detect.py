@@ -39,6 +39,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gitswarm.records.lazy_re import lazy_re
+
 _PYTEST_FILES = (
     "pytest.toml",
     ".pytest.toml",
@@ -62,12 +64,12 @@ _FOREIGN_FOLDERS = ("node_modules", "__pycache__", "site-packages", "venv")
 _SEARCH_ENTRIES = 4_000
 _SEARCH_DEPTH = 3  # src/package/tests
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_RUNS_PYTEST = re.compile(r"(?:^|[\s;&|(/])(?:pytest|py\.test)(?=$|[\s;&|)])")
-_PYTEST_RAN_NONE = re.compile(r"^(?:=+ )?no tests ran(?: in [0-9.]+s.*?)?(?: =+)?\r?$", re.MULTILINE)
+_COLOUR = lazy_re(r"\x1b\[[0-9;]*m")
+_RUNS_PYTEST = lazy_re(r"(?:^|[\s;&|(/])(?:pytest|py\.test)(?=$|[\s;&|)])")
+_PYTEST_RAN_NONE = lazy_re(r"^(?:=+ )?no tests ran(?: in [0-9.]+s.*?)?(?: =+)?\r?$", re.MULTILINE)
 _PYTEST_NO_TESTS = 5  # pytest.ExitCode.NO_TESTS_COLLECTED
-_RUNS_GO_TEST = re.compile(r"(?:^|[\s;&|(/])go\s+test(?=$|[\s;&|)])")
-_GO_CHATTER = re.compile(r"go: (?:downloading|finding|extracting) ")
+_RUNS_GO_TEST = lazy_re(r"(?:^|[\s;&|(/])go\s+test(?=$|[\s;&|)])")
+_GO_CHATTER = lazy_re(r"go: (?:downloading|finding|extracting) ")
 
 
 class DetectedCommand(Struct, frozen=True):

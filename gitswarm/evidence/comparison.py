@@ -27,11 +27,12 @@ from gitswarm.evidence.suite_run import (
 )
 from gitswarm.evidence.survivors import judge_base_tests
 from gitswarm.evidence.test_changes import TestChanges, has_collected_name
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
 _CODE = (".py", ".js", ".cjs", ".mjs", ".ts", ".rb")
-_PLACEHOLDER = re.compile(r"%[sdifjoOpc#]|[$#]\{[^}]{0,200}\}|\$[A-Za-z_][\w.]{0,100}")
+_PLACEHOLDER = lazy_re(r"%[sdifjoOpc#]|[$#]\{[^}]{0,200}\}|\$[A-Za-z_][\w.]{0,100}")
 
 
 class Comparison(Struct, frozen=True):

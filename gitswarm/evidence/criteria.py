@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import PurePosixPath
 
@@ -13,11 +12,12 @@ from gitswarm.evidence.suite_run import declared_name, is_whole_file, place, tit
 from gitswarm.evidence.test_changes import TestChanges
 from gitswarm.records.acceptance import CriterionProof, JudgedCriterion, NamedTest, TestProof
 from gitswarm.records.case_results import CaseResult, CaseResults
+from gitswarm.records.lazy_re import lazy_re
 
 _WORST_FIRST: Sequence[TestProof] = ("failing", "untested", "unknown", "proven", "claimed")
 """A criterion with several tests is what comes first here; one that proves it is enough."""
 
-_SEGMENTS = re.compile(r"::| > |[/. ]")
+_SEGMENTS = lazy_re(r"::| > |[/. ]")
 
 
 class NamedCriterion(Struct, frozen=True):

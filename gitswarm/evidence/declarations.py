@@ -44,35 +44,34 @@ from typing import Literal
 from msgspec import Struct
 
 from gitswarm.records.case_results import CaseResult
+from gitswarm.records.lazy_re import lazy_re
 
 _BLOB_CHARS = 4_000_000
 
-_PYTHON = re.compile(r"^[ \t]{0,80}(?:async )?def test\w{0,200}\(", re.MULTILINE)
-_SCRIPT = re.compile(
+_PYTHON = lazy_re(r"^[ \t]{0,80}(?:async )?def test\w{0,200}\(", re.MULTILINE)
+_SCRIPT = lazy_re(
     r"^[ \t]{0,80}(?:await )?(?:test|it)(?:\.(?:each|only|concurrent|failing|sequential|fails)){0,3} ?[(`<]",
     re.MULTILINE,
 )
-_GO = re.compile(r"^func (?:Test|Fuzz|Example)\w{0,200}\(", re.MULTILINE)
-_RUST = re.compile(
+_GO = lazy_re(r"^func (?:Test|Fuzz|Example)\w{0,200}\(", re.MULTILINE)
+_RUST = lazy_re(
     r"^[ \t]{0,80}#\[(?:\w{1,40}::){0,3}(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b", re.MULTILINE
 )
-_JVM = re.compile(r"^[ \t]{0,80}@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b", re.MULTILINE)
-_SCALA = re.compile(
-    r"^[ \t]{0,80}(?:@Test\b|test\(|it\(|it should |(?:\"|')[^\n]{1,200} (?:should|in) )", re.MULTILINE
-)
-_DOTNET = re.compile(r"^[ \t]{0,80}\[(?:Fact|Theory|Test|TestCase|TestMethod|DataTestMethod)\b", re.MULTILINE)
-_RUBY = re.compile(
+_JVM = lazy_re(r"^[ \t]{0,80}@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b", re.MULTILINE)
+_SCALA = lazy_re(r"^[ \t]{0,80}(?:@Test\b|test\(|it\(|it should |(?:\"|')[^\n]{1,200} (?:should|in) )", re.MULTILINE)
+_DOTNET = lazy_re(r"^[ \t]{0,80}\[(?:Fact|Theory|Test|TestCase|TestMethod|DataTestMethod)\b", re.MULTILINE)
+_RUBY = lazy_re(
     r"^[ \t]{0,80}(?:(?:it|specify|example|test) [\"'{]|(?:it|specify) (?:do|\{)|def test_)", re.MULTILINE
 )
-_PHP = re.compile(
+_PHP = lazy_re(
     r"^[ \t]{0,80}(?:(?:(?:final|public|static) ){0,3}function test\w{0,200}\(|#\[Test\]|/?\*+ ?@test\b)",
     re.MULTILINE,
 )
-_C = re.compile(
+_C = lazy_re(
     r"^[ \t]{0,80}(?:TEST(?:_F|_P|_CASE|_CASE_METHOD)?|TYPED_TEST|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST) ?\(",
     re.MULTILINE,
 )
-_BATS = re.compile(r"^[ \t]{0,80}@test ", re.MULTILINE)
+_BATS = lazy_re(r"^[ \t]{0,80}@test ", re.MULTILINE)
 
 _CASES = {
     "py": _PYTHON,
@@ -88,7 +87,7 @@ _CASES = {
     "bats": _BATS,
 }
 _FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing", "e2e", "Tests"})
-_TEST_NAME = re.compile(r"^(?:[Tt]ests?(?:[_.-]|[A-Z]|$)|.{1,200}(?:[_.-](?:tests?|spec)|Tests?|Specs?)$)")
+_TEST_NAME = lazy_re(r"^(?:[Tt]ests?(?:[_.-]|[A-Z]|$)|.{1,200}(?:[_.-](?:tests?|spec)|Tests?|Specs?)$)")
 
 
 class TextChange(Struct, frozen=True):
@@ -208,10 +207,10 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
-_GO_NAME = re.compile(
+_GO_NAME = lazy_re(
     r"^(?P<package>.*?)(?:^|\.)(?P<test>(?:Test|Fuzz|Example|Benchmark)[A-Z0-9_]?\w*)(?P<inner>/.*)?$", re.DOTALL
 )
-_PARAMETERS = re.compile(r"(?:\[.*\]|\(.*\)|\{.*\})+$", re.DOTALL)
+_PARAMETERS = lazy_re(r"(?:\[.*\]|\(.*\)|\{.*\})+$", re.DOTALL)
 
 
 def own_name(name: str) -> str:

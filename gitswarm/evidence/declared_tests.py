@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from gitswarm.evidence.declarations import DeclaredTest, Mark, TestSource, digest, is_test_file
 from gitswarm.evidence.python_tests import read_python
+from gitswarm.records.lazy_re import lazy_re
 
 TEXT_CHARS = 2_000_000
 """Of a longer file the beginning is read."""
@@ -170,14 +171,14 @@ _LANGUAGES = {
     **dict.fromkeys(("c", "cc", "cpp", "cxx"), _C),
     "bats": _BATS,
 }
-_BLOCK = re.compile(r"^[ \t]{0,80}(?P<kind>x|f)?describe(?P<how>(?:\.\w{1,20}){0,3})\(", re.MULTILINE)
-_TOKEN = re.compile(
+_BLOCK = lazy_re(r"^[ \t]{0,80}(?P<kind>x|f)?describe(?P<how>(?:\.\w{1,20}){0,3})\(", re.MULTILINE)
+_TOKEN = lazy_re(
     r"(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>\"(?:\\.|[^\"\\\n])*\"|`(?:\\.|[^`\\])*`|'(?:\\.|[^'\\\n])*')"
     r"|(?P<open>[({\[])|(?P<close>[)}\]])|(?P<blank>\s+)|(?P<other>.)",
     re.DOTALL,
 )
-_LIFETIME = re.compile(r"'(?!(?:\\[^\n]{1,10}|[^\\\n])')")
-_COMMENT_LINE = re.compile(r"^\s*#[^\n]*$", re.MULTILINE)
+_LIFETIME = lazy_re(r"'(?!(?:\\[^\n]{1,10}|[^\\\n])')")
+_COMMENT_LINE = lazy_re(r"^\s*#[^\n]*$", re.MULTILINE)
 
 
 def _declared(language: _Language, text: str) -> Iterator[DeclaredTest]:

@@ -11,15 +11,16 @@ from msgspec import Struct
 
 from gitswarm.evidence.declarations import TextChange
 from gitswarm.evidence.path_roles import role_of
+from gitswarm.records.lazy_re import lazy_re
 
-_DEFINITION = re.compile(
+_DEFINITION = lazy_re(
     r"^[ \t]{0,80}(?:(?:export|default|public|private|protected|static|final|abstract|async|pub(?:\(\w{1,20}\))?) )"
     r"{0,5}"
     r"(?:def|class|func(?: \([^)\n]{0,200}\))?|fn|function|struct|enum|trait|interface|type|const|module|record)"
     r"\*? (?P<name>[A-Za-z_$][\w$]{2,200})",
     re.MULTILINE,
 )
-_WORD = re.compile(r"\w+")
+_WORD = lazy_re(r"\w+")
 _TEXT_CHARS = 2_000_000
 _BLOCK_CHARS = 2_000
 _ALIKE = 0.6

@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from gitswarm.evidence.test_command import read_command
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.receipt import ToolCall
 
 EDITING_TOOLS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "Delete"})
-_OPERATOR = re.compile(r"&&|\|\||[;|\n]")
-_REDIRECTION = re.compile(r"[0-9&]?>{1,2}\s*&?[\w./-]+")
-_BEFORE_PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +|(?:env|time|nice|timeout \S+) +)*$")
+_OPERATOR = lazy_re(r"&&|\|\||[;|\n]")
+_REDIRECTION = lazy_re(r"[0-9&]?>{1,2}\s*&?[\w./-]+")
+_BEFORE_PROGRAM = lazy_re(r"(?:^|[;&|(\n]) *(?:\w+=\S* +|(?:env|time|nice|timeout \S+) +)*$")
 _NARROWING = frozenset({"-k", "-m", "-t", "-run", "--lf", "--last-failed", "--grep", "--testNamePattern"})
 
 

@@ -10,31 +10,31 @@ one of these; a bare call of what the tests' own modules define. Not counted: wh
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
 from gitswarm.evidence.declarations import DeclaredTest, Mark, TestShape, digest
 from gitswarm.evidence.python_expressions import decided_value, is_decided, parse
+from gitswarm.records.lazy_re import lazy_re
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-_ASSERTING = re.compile(
+_ASSERTING = lazy_re(
     r"^_{0,2}(?:[aA]ssert\w*|(?:check|expect|verify|should|ensure|compare)(?=_|[A-Z]|$)"
     r"|(?:fail|failIf|failUnless\w*|raises|warns|deprecated_call|debug_assert\w*)$)"
 )
-_OF_VALUES = re.compile(
+_OF_VALUES = lazy_re(
     r"^assert(?:_|_?(?:[Nn]ot_?)?(?:[Ee]quals?|[Ii]s|[Ii]n|[Tt]rue|[Ff]alse|[Ii]s_?[Nn]one|[Aa]lmost_?[Ee]quals?)"
     r"|Is(?:Not|NotNone|None)|(?:Greater|Less)(?:Equal)?|(?:List|Dict|Set|Tuple|Sequence|Count|MultiLine)Equal)$"
 )
 """Assertions about the values they are given; others may get literals and look at something else."""
 
-_IDENTIFIER = re.compile(r"\b(?:id|attr|arg|name)='(\w+)'")
+_IDENTIFIER = lazy_re(r"\b(?:id|attr|arg|name)='(\w+)'")
 """In the dump of a syntax tree."""
 
 _SWALLOWING = frozenset({"AssertionError", "Exception", "BaseException"})
-_OF_TESTS = re.compile(r"(?:^|\.)(?:tests?|testing|conftest|helpers?)(?:\.|$)|(?:^|\.)test_|_test(?:\.|$)")
+_OF_TESTS = lazy_re(r"(?:^|\.)(?:tests?|testing|conftest|helpers?)(?:\.|$)|(?:^|\.)test_|_test(?:\.|$)")
 _SKIPS: dict[str, Mark] = {
     "skip": "skip",
     "skipif": "skipif",

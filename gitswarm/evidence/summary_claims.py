@@ -3,8 +3,6 @@
 A clause that is negated, doubtful, or about the future, the past or somebody else claims nothing. What is not
 recognised claims nothing either: an honest agent is not to be suspected because of its style, and whoever only hints
 has not claimed.
-
-To compile the patterns takes 20 ms: imported where a summary is read.
 """
 
 from __future__ import annotations
@@ -22,13 +20,14 @@ from gitswarm.evidence.verdict import (
     objects_of_change,
 )
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import shorten
 
 _SUMMARY_CHARS = 20_000
 _CLAUSE_CHARS = 600
 _QUOTED_COLUMNS = 160
-_SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s)|\n\s*\n|\n(?=\s*(?:[-*•]|[0-9]{1,3}[.)])\s)|;")
-_CLAUSE_END = re.compile(
+_SENTENCE_END = lazy_re(r"(?<=[.!?])(?=\s)|\n\s*\n|\n(?=\s*(?:[-*•]|[0-9]{1,3}[.)])\s)|;")
+_CLAUSE_END = lazy_re(
     r",(?=\s)|\s[-–—]{1,2}\s|—|\(|\)|:(?=\s)"
     r"|(?<!\ball)\s(?=(?:but|however|though|although|while|whereas|because|since)\b)"
     r"|\sand\s(?=(?:all|the|every|[0-9]+)\s(?:\w+\s){0,3}(?:tests?|suites?|coverage)\b)",
@@ -36,17 +35,17 @@ _CLAUSE_END = re.compile(
 )
 
 _FAIL = r"(?:fail|fails|failed|failing|failures?|broken|red)"
-_NEGATED = re.compile(
+_NEGATED = lazy_re(
     rf"\b(?:not|no|never|none|nothing|neither|nor|cannot|without|unable|{_FAIL}|un\w+ed|hardly|barely)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_TAKEN_BACK = re.compile(rf"\b(?:{_FAIL}|no longer|not yet|not all|not run)\b", re.IGNORECASE)
-_NONE_FAILED = re.compile(
+_TAKEN_BACK = lazy_re(rf"\b(?:{_FAIL}|no longer|not yet|not all|not run)\b", re.IGNORECASE)
+_NONE_FAILED = lazy_re(
     r"\b(?:no|zero|0|without(?: any)?|none)(?: (?:tests?|more|further|other|new|test)){0,2} "
     r"(?:fail(?:s|ed|ing|ures?)?)\b|\bnothing (?:fails|failed)\b",
     re.IGNORECASE,
 )
-_DOUBTFUL = re.compile(
+_DOUBTFUL = lazy_re(
     r"\b(?:will|would|should|shall|must|may|might|could|can|if|once|until|unless|when|whether|expect\w*|ought|needs?|"
     r"needed|requires?|required|going to|plan|plans|planned|todo|to do|to be|"
     r"(?<!continue )(?<!continues )to pass|to get|next|later|pending|"
@@ -55,18 +54,18 @@ _DOUBTFUL = re.compile(
     r"verify that|check that|before|previously|formerly|earlier|used to|had been|wait\w*)\b|\?",
     re.IGNORECASE,
 )
-_EXCEPT = re.compile(r"\b(?:except|apart from|all but|other than)\b", re.IGNORECASE)
-_UNDONE = re.compile(r"\W{0,3}(?:no|nothing|none|neither)\b", re.IGNORECASE)
+_EXCEPT = lazy_re(r"\b(?:except|apart from|all but|other than)\b", re.IGNORECASE)
+_UNDONE = lazy_re(r"\W{0,3}(?:no|nothing|none|neither)\b", re.IGNORECASE)
 
 _TESTS = r"(?:tests?|test[ -]suites?|suites?|specs|pytest|jest|vitest|cargo test|go test|ci|test runs?)"
 _SUCCEED = r"(?:pass|passes|passed|passing|succeed|succeeds|succeeded)"
 _WORDS = r"(?: (?!that\b|which\b|who\b)[\w/.-]+)"
-_ABOUT_TESTS = re.compile(rf"\b{_TESTS}\b|\b[0-9]{{1,7}} {_SUCCEED}\b", re.IGNORECASE)
+_ABOUT_TESTS = lazy_re(rf"\b{_TESTS}\b|\b[0-9]{{1,7}} {_SUCCEED}\b", re.IGNORECASE)
 _NO_OBJECT = r"(?! (?:an?|the|its|it|through|arguments?|to)\b)"  # not of a test that passes something to somebody
 _IS = r"(?:is|are|stays?|remains?|runs?|ran|were|was|all)"
 _FINE = r"(?:green|successful|successfully|clean|cleanly|ok|fine)"
 _PASSES = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    lazy_re(pattern, re.IGNORECASE)
     for pattern in (
         rf"\b(?:{_TESTS}{_WORDS}{{0,6}}?|checks(?: all| now)?) {_SUCCEED}\b{_NO_OBJECT}",
         rf"\b(?:{_TESTS}|checks){_WORDS}{{0,4}}? {_IS}(?: \w+){{0,2}}? {_FINE}\b",
@@ -77,15 +76,15 @@ _PASSES = tuple(
         r"^\W*(?:all|everything)(?: \w+){0,2} (?:green|passes|passed|passing)\b",
     )
 )
-_BARE = re.compile(r"\W*(?:all )?(?:pass|passes|passed|passing|green|ok)\W*", re.IGNORECASE)  # as in "Tests: PASS"
+_BARE = lazy_re(r"\W*(?:all )?(?:pass|passes|passed|passing|green|ok)\W*", re.IGNORECASE)  # as in "Tests: PASS"
 _PASSED_NUMBERS = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    lazy_re(pattern, re.IGNORECASE)
     for pattern in (
         rf"\b([0-9]{{1,7}})(?: ?(?:/|out of|of) ?(?:the )?([0-9]{{1,7}}))?(?: [\w-]+){{0,3}}? (?:{_SUCCEED}|green)\b",
         rf"\b(?:passes|passed|pass) (?:all )?([0-9]{{1,7}})()(?: \w+){{0,2}} {_TESTS}\b",
     )
 )
-_ADMITTED = re.compile(
+_ADMITTED = lazy_re(
     rf"\b(?!0 )[0-9]{{1,7}} (?:[\w-]+ ){{0,3}}?{_FAIL}\b"
     rf"|\b(?:{_TESTS}|one|two|three|some|several|few|rest|others?|which|it|they)(?: [\w-]+){{0,3}}? {_FAIL}\b"
     rf"|\b(?:not|n['’]t)(?: \w+){{0,2}} (?:pass|green)\b|^(?:(?:but|and|though|while|which) )?{_FAIL}\b",
@@ -97,7 +96,7 @@ _DONE = (
     r"replaced|changed|modified|introduced|moved|extended|corrected|resolved|patched|repaired|migrated|converted|"
     r"completed|simplified|extracted|adjusted|improved|hardened)"
 )
-_PROGRESS = re.compile(
+_PROGRESS = lazy_re(
     rf"^\W*(?:(?:now|then|and|have|has|also|(?!newly\b|recently\b)\w+ly) ){{0,3}}{_DONE}\b"
     rf"|^(?!(?:the|an?|all|any|each|these|those|of|for|with|newly|recently|your|its)\b)\S+ {_DONE}\b"
     rf"|\b(?:i|we)(?:['’]ve| have)?(?: \w+ly| now| also| just| then)? {_DONE}\b"
@@ -106,23 +105,23 @@ _PROGRESS = re.compile(
     rf"|\b(?:is|are) now (?:\w+ly )?{_DONE}\b",
     re.IGNORECASE,
 )
-_ADJECTIVE = re.compile(
+_ADJECTIVE = lazy_re(
     r"(?: \w+){1,2} (?:is|are|looks?|covers?|checks?|exercises?|seems?|reads?|should)\b", re.IGNORECASE
 )
-_BY_OTHERS = re.compile(
+_BY_OTHERS = lazy_re(
     rf"\b{_DONE} by\b|\b(?:previous|last|earlier|prior) (?:step|iteration|commit|run|agent)\b", re.IGNORECASE
 )
 
 _PERCENT = r"([0-9]{1,3}(?:\.[0-9]{1,4})?) ?(?:%|per ?cent)"
 _COVERAGE = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    lazy_re(pattern, re.IGNORECASE)
     for pattern in (
         rf"\bcoverage\b[^0-9%]{{0,40}}from [0-9.]{{1,6}} ?%? to {_PERCENT}",
         rf"\b{_PERCENT}(?: (?:line|lines|test|tests|code|statement|total|overall|branch|of)){{0,2}} coverage\b",
         rf"\bcoverage\b[^0-9%]{{0,40}}?{_PERCENT}",
     )
 )
-_NOT_TOTAL = re.compile(r"\b(?:new|changed|module|class|diff|patch|function|mutation|each|file)\b", re.IGNORECASE)
+_NOT_TOTAL = lazy_re(r"\b(?:new|changed|module|class|diff|patch|function|mutation|each|file)\b", re.IGNORECASE)
 
 
 def read_claims(handoff: Handoff) -> Claims:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -11,13 +10,14 @@ from gitswarm.evidence.definitions import changed_definitions
 from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_doctest, is_whole_file, place
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
 from gitswarm.records.case_results import CaseResult
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
-_WORD = re.compile(r"\w+")
-_BEGINS = re.compile(r"^( *)(?:async )?(?:def|class) (\w+)")
+_WORD = lazy_re(r"\w+")
+_BEGINS = lazy_re(r"^( *)(?:async )?(?:def|class) (\w+)")
 _LISTED = 3
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{2,}")
+_IDENTIFIER = lazy_re(r"[A-Za-z_$][\w$]{2,}")
 
 
 def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:

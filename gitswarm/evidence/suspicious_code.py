@@ -15,7 +15,6 @@ Small numbers and "" are nobody's special case, unless there are several of them
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +25,7 @@ from msgspec import Struct
 from gitswarm.evidence.declarations import TextChange, is_test_file
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.python_expressions import Expectations, literal_text, parse
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import shorten
 
@@ -35,8 +35,8 @@ _FACT_COLUMNS = 200
 _EQUAL, _UNEQUAL = frozenset({"__eq__"}), frozenset({"__ne__"})
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 _RECORDING = frozenset({"append", "add", "appendleft", "insert", "update", "setdefault"})
-_ANSWERS = re.compile(r"answer|result|value|expected")
-_UNDER_TEST = re.compile(r"PYTEST_CURRENT_TEST|^_?pytest$|^unittest$")
+_ANSWERS = lazy_re(r"answer|result|value|expected")
+_UNDER_TEST = lazy_re(r"PYTEST_CURRENT_TEST|^_?pytest$|^unittest$")
 _TRIVIAL = frozenset(map(repr, (*range(-10, 11), 0.0, 1.0, "", None, True, False, (), [], {})))
 
 

@@ -7,7 +7,6 @@ else to one that differs only by names which the product has given up for others
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
@@ -20,13 +19,14 @@ from gitswarm.evidence.declared_tests import read_tests
 from gitswarm.evidence.definitions import Definitions, changed_definitions
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
 from gitswarm.evidence.python_expressions import parse
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.proof import ProofFinding, ProofFlag, RemovedTest
 from gitswarm.records.text import shorten
 
 _FACT_COLUMNS = 200
 _LISTED = 3
-_COLLECTED = re.compile(r"^(?:test_.*|.*_test|tests?)\.py$")
-_WORD = re.compile(r"\w+")
+_COLLECTED = lazy_re(r"^(?:test_.*|.*_test|tests?)\.py$")
+_WORD = lazy_re(r"\w+")
 
 
 class FileTests(Struct, frozen=True):

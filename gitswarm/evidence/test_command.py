@@ -31,11 +31,12 @@ from msgspec import Struct, field
 
 from gitswarm.evidence.declarations import go_parts, titles
 from gitswarm.records.case_results import CaseResult, CaseResults
+from gitswarm.records.lazy_re import lazy_re
 
 Runner = Literal["pytest", "jest", "vitest", "go", "gotestsum", "cargo", "nextest", "node"]
 
-_SCRIPTED = re.compile(r"[;&|<>()$`\n*?~{}!#]|^\s*\[")
-_ASSIGNMENT = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
+_SCRIPTED = lazy_re(r"[;&|<>()$`\n*?~{}!#]|^\s*\[")
+_ASSIGNMENT = lazy_re(r"^[A-Za-z_][A-Za-z0-9_]*=")
 _LAUNCHERS = (
     ("npx",),
     ("npx", "--yes"),
@@ -62,7 +63,7 @@ _LAUNCHERS = (
 _SCRIPT_LAUNCHERS = frozenset({("pnpm",), ("yarn", "run"), ("yarn",)})
 """Those that prefer a script of package.json to a program of that name."""
 
-_PYTHON = re.compile(r"^python(?:[0-9.]+)?$")
+_PYTHON = lazy_re(r"^python(?:[0-9.]+)?$")
 _PROGRAMS: tuple[tuple[Runner, *tuple[str, ...]], ...] = (
     ("pytest", "pytest"),
     ("pytest", "py.test"),
@@ -81,7 +82,7 @@ _NODE_PROGRAMS: dict[str, Runner] = {
     "vitest": "vitest",
     "vitest.mjs": "vitest",
 }
-_NPM_SCRIPT = re.compile(
+_NPM_SCRIPT = lazy_re(
     r"^(?:npm (?:run(?:-script)? )?|pnpm (?:run )?|yarn (?:run )?|bun run )([\w:.-]+)(?: -s| --silent)?$"
 )
 _NPM_ALIASES = {"t": "test", "tst": "test"}

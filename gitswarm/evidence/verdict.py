@@ -16,12 +16,13 @@ from msgspec import Struct, field
 from gitswarm.evidence.declarations import CaseCounts, is_test_file
 from gitswarm.records.envelope import Confidence, FileChange
 from gitswarm.records.evidence import CheckOutcome, DiffSummary, Finding, Flag, TestReport, Verdict
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.outcome import Status
 from gitswarm.records.text import listed, shorten, words
 
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
-_WORD = re.compile(r"[^\s`'\"“”‘’<>|,;:()\[\]{}*?!=]+")
-_EXTENSION = re.compile(
+_URL = lazy_re(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
+_WORD = lazy_re(r"[^\s`'\"“”‘’<>|,;:()\[\]{}*?!=]+")
+_EXTENSION = lazy_re(
     r"c|cc|cfg|cjs|clj|cpp|cs|css|csv|cts|dart|env|erl|exs?|feature|go|gradle|graphql|hp?p?|hs|html|ini|ipynb|java|jl|"
     r"jsonl?|jsx?|kt|lock|lua|md|mjs|mts?|ml|php|p[lm]|proto|ps1|py[ix]?|r|rb|rs|rst|sass|scala|scss|sh|sql|svelte|svg|"
     r"swift|tcl|tf|toml|tsx?|txt|vue|xml|ya?ml|zig",
@@ -35,8 +36,8 @@ _FILES = 200
 _NOT_CHANGED_AFTER = words("""
     for of against from like using with covering per on by via than after see through reads calls imports under
 """)
-_ABOUT = re.compile(r"\b(?:tests?|cases?|docs?|documentation|coverage) (?:for|of)\b", re.IGNORECASE)
-_TAKES_AWAY = re.compile(r"\b(?:removed|deleted|extracted|moved)\b", re.IGNORECASE)
+_ABOUT = lazy_re(r"\b(?:tests?|cases?|docs?|documentation|coverage) (?:for|of)\b", re.IGNORECASE)
+_TAKES_AWAY = lazy_re(r"\b(?:removed|deleted|extracted|moved)\b", re.IGNORECASE)
 
 
 def named_files(text: str) -> tuple[str, ...]:

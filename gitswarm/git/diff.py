@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pygit2
-
+from gitswarm.git.libgit2 import pygit2
 from gitswarm.records.envelope import ChangeKind
 from gitswarm.records.evidence import ChangedFile, DiffSummary
 

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pygit2
 from msgspec import Struct
 
+from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.packing import Packing
 
 _UNREADABLE_EXTENSIONS = (b"link", b"sdir")  # of a split and of a sparse index; as part of a path they do no harm

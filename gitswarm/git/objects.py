@@ -8,10 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pygit2
-
 from gitswarm.errors import GarbledError
 from gitswarm.git.indexes import Indexes
+from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.object_reader import (
     DIRECTORY,
     EMPTY_TREE,

@@ -18,8 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from threading import RLock
 
-import pygit2
-
+from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.process import refusal
 
 _TREE, _BLOB = 2, 3

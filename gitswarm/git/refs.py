@@ -6,9 +6,8 @@ import time
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-import pygit2
-
 from gitswarm.errors import GarbledError, RefMovedError, is_storage_fault
+from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.packing import Packing
 from gitswarm.git.process import Git, refusal
 from gitswarm.git.ref_files import damaged_ref

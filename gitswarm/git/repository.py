@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import pygit2
-
 from gitswarm.errors import NotFoundError, UnsupportedRepositoryError
 from gitswarm.git.diff import Diffs
 from gitswarm.git.discovery import Place, discover, refuse_old_git
+from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.notes import Notes
 from gitswarm.git.objects import Objects
 from gitswarm.git.packing import NewObjects, Packing

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-import pygit2
 from msgspec import Struct
 
 from gitswarm.errors import GarbledError
+from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.object_reader import EMPTY_TREE, Person, hash_object
 from gitswarm.git.process import Git
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+
+NO_PLUGINS = ModuleType("pydantic.plugin._loader")
+"""What pydantic asks for its plugins. It would read the entry points of all installed distributions for them, a
+twentieth of a command, and what is valid is no matter of what else is installed."""
+NO_PLUGINS.__dict__["get_plugins"] = tuple
+sys.modules.setdefault(NO_PLUGINS.__name__, NO_PLUGINS)
 
 Clock = Callable[[], datetime]
 """Returns the current time, timezone-aware."""

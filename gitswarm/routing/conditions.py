@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
-import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -12,16 +11,17 @@ from typing import Any, Protocol, cast
 
 from pydantic import JsonValue
 
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.routing import ConditionTrace
 
 NAMES = ("receipt", "envelope", "evidence", "run", "history")
 
 Context = Mapping[str, JsonValue]
 
-_POSITION = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
-_BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
-_CHAIN = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?: *\. *[A-Za-z_]\w*)*")
-_MACHINERY = re.compile(r"[@_!?\W]")
+_POSITION = lazy_re(r"ERROR: <input>:(\d+):(\d+): (.*)")
+_BOUND = lazy_re(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
+_CHAIN = lazy_re(r"(?<![\w.])[A-Za-z_]\w*(?: *\. *[A-Za-z_]\w*)*")
+_MACHINERY = lazy_re(r"[@_!?\W]")
 _TYPES = frozenset(
     {"int", "uint", "double", "string", "bytes", "bool", "list", "map", "null_type", "type", "duration", "timestamp"}
 )

@@ -8,6 +8,7 @@ from functools import cache
 
 from gitswarm.git.object_reader import Person
 from gitswarm.records.globs import is_named
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import words
 
 _PASSED_ON = words("""
@@ -23,7 +24,7 @@ _PASSED_ON = words("""
     PERL* LUA_* MIX_* HEX_* ERL_* GHC* STACK_* CABAL_* OPAM* ASDF_* MISE_*
     SWARM_* RUN_ID RUN_BASE SOURCE_DATE_EPOCH WSL* SYSTEMROOT __CF*
 """)
-_CREDENTIAL = re.compile(
+_CREDENTIAL = lazy_re(
     r"(^|_)(API_?KEY|APIKEY|KEY|TOKEN|SECRETS?|PASS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIE)(_|$)|_KEY_ID$",
     re.IGNORECASE,
 )

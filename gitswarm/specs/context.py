@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -12,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gitswarm.records.instructions import Instructions
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.receipt import ContextUse
 from gitswarm.records.wisdom import ScentTrail
 
@@ -25,7 +25,7 @@ _CHARS: Mapping[Profile, tuple[int, int, int]] = {
 _SHARES = (0.25, 0.075, 0.025)
 """Of the model's window, at most: everything, the newest step, every older step."""
 
-_BREAKS = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_BREAKS = lazy_re(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """What may end a line or turn the direction of text, and is not escaped by JSON itself."""
 
 _SMALLEST = 500

@@ -18,11 +18,12 @@ from yaml.cyaml import CParser  # type: ignore[attr-defined]  # its stub does no
 from yaml.resolver import Resolver
 
 from gitswarm.errors import SpecError
+from gitswarm.records.lazy_re import lazy_re
 
 _MOST_VALUES = 50_000
 _STRING, _SEQUENCE, _MAPPING = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
 _PLAIN_KEYS = (_STRING, *(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float")))
-_HALF_LETTER = re.compile("[\ud800-\udfff]")
+_HALF_LETTER = lazy_re("[\ud800-\udfff]")
 
 Location = tuple[int | str, ...]
 ModelT = TypeVar("ModelT", bound=BaseModel)

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from pydantic import JsonValue
 
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.safety.policy import table
 from gitswarm.safety.policy.git_rules import is_reading, judge_git, no_options
@@ -49,7 +50,7 @@ MARKERS = frozenset({"SWARM_SESSION", "SWARM_STEP_OF", "SWARM_SIBLING"})
 """Every process that works for a run carries them; what lost them would outlive its session."""
 _MOST_PATHS = 200
 _DEEPEST = 6
-_HARMLESS_GIT = re.compile(
+_HARMLESS_GIT = lazy_re(
     r"GIT_((SEQUENCE_)?EDITOR|PAGER|TERMINAL_PROMPT|OPTIONAL_LOCKS|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|MERGE_AUTOEDIT"
     r"|TRACE\w*|PS1\w*|\w*_PATHSPECS|COMMIT|SHA|REVISION|BRANCH|TAG|VERSION|DEPTH|HASH|REF|URL)"
 )

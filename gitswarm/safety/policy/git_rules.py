@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.paths import Scope, places
 from gitswarm.safety.policy.shell_words import ShellWord, SimpleCommand
@@ -41,7 +42,7 @@ _VERBS: Mapping[str, str] = {
 }
 _GLOBAL_VALUES = listed("-C -c --git-dir --work-tree --namespace --config-env --super-prefix --attr-source")
 _ELSEWHERE = ("--git-dir", "--work-tree", "--namespace", "--config-env", "--exec-path=")
-_SETTING = re.compile(
+_SETTING = lazy_re(
     r"(alias|credential|filter|gpg|http|include|includeif|protocol|push|receive|remote|submodule|uploadpack|url)\..*"
     r"|core\.(askpass|attributesfile|excludesfile|fsmonitor|gitproxy|hookspath|sshcommand|worktree)"
     r"|.*\.(cmd|command|driver|external|helper|process|program|textconv)",
@@ -50,14 +51,14 @@ _SETTING = re.compile(
 """Keys that make git run something, reach something, or send it elsewhere."""
 _LISTING = listed("-l --list --contains --no-contains --merged --no-merged --points-at -v --verify")
 _LIST_VALUES = listed("--sort --format --contains --no-contains --points-at --merged --no-merged -n --abbrev --color")
-_MOVES_REF = re.compile(
+_MOVES_REF = lazy_re(
     r"-[dDmMcCftTuFes].*|--(delete|move|copy|force|track|set-upstream-to|unset-upstream|edit-description|annotate|sign"
     r"|message|file|create-reflog|no-track)(=.*)?"
 )
-_CONFIG_WRITES = re.compile(r"-e|--(add|unset|unset-all|replace-all|rename-section|remove-section|edit)(=.*)?")
+_CONFIG_WRITES = lazy_re(r"-e|--(add|unset|unset-all|replace-all|rename-section|remove-section|edit)(=.*)?")
 _CONFIG_VALUES = listed("-f --file --default --type --blob --url --value")
-_RESETS = re.compile(r"--(hard?|ha|soft?|so|merge?|keep?)")
-_BRANCHING = re.compile(r"-[bBdtlm].*|--(orphan|detach|track|merge|guess)(=.*)?")
+_RESETS = lazy_re(r"--(hard?|ha|soft?|so|merge?|keep?)")
+_BRANCHING = lazy_re(r"-[bBdtlm].*|--(orphan|detach|track|merge|guess)(=.*)?")
 
 
 def judge_git(

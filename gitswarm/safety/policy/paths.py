@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os.path
-import re
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -12,6 +11,7 @@ from msgspec import Struct, field
 
 from gitswarm.records.globs import gitignore
 from gitswarm.records.instructions import INSTRUCTION_FILES
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.policy import Deny, PolicyRules
 from gitswarm.safety.policy.shell_words import ShellWord
 from gitswarm.safety.policy.table import deny, listed
@@ -33,10 +33,8 @@ FOLDERS_OF_AGENTS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME")
 _KEYS_OF_SYSTEM = listed("""
     /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh /etc/ssl/private /root/.ssh /run/secrets
 """)
-_KEY_NAMES = re.compile(
-    r"id_(rsa|dsa|ecdsa|ed25519)|.*\.(pem|p12|pfx|keystore|jks|kdbx)|\.env(\..+)?|authorized_keys"
-)
-_STARTUP = re.compile(
+_KEY_NAMES = lazy_re(r"id_(rsa|dsa|ecdsa|ed25519)|.*\.(pem|p12|pfx|keystore|jks|kdbx)|\.env(\..+)?|authorized_keys")
+_STARTUP = lazy_re(
     r"\.(bash|zsh|k?sh|csh|tcsh|fish|input|vim|emacs|screen|tmux|git|hg|curl|wget)(_?(profile|login|logout|aliases|env))?(rc|\.conf|config)?"
     r"|\.profile|\.zlogin|\.pam_environment|\.gitconfig|\.gitattributes|\.gitignore"
 )

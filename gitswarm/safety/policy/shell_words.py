@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from gitswarm.records.lazy_re import lazy_re
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
@@ -16,16 +18,16 @@ if TYPE_CHECKING:
 _EXPANSIONS = frozenset({"simple_expansion", "expansion"})
 _JOINED = frozenset({"concatenation", "command_name"})
 _PLAIN = frozenset({"word", "number", "variable_name", "special_variable_name"})
-_GLOB = re.compile(r"(?<!\\)[*?\[]")
-_BRACES = re.compile(r"\{[^}]*(,|\.\.)")
+_GLOB = lazy_re(r"(?<!\\)[*?\[]")
+_BRACES = lazy_re(r"\{[^}]*(,|\.\.)")
 
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
 _NO_WORDS = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect", "comment"})
-_SPLIT = re.compile(r"(?<=[^\s\\])\\\n")
+_SPLIT = lazy_re(r"(?<=[^\s\\])\\\n")
 """A line that is continued in or behind a word: the grammar makes two words of it."""
 _MOST_NODES = 10_000
 """Of a longer line nothing is read: deciding must stay quick."""
-_DESCRIPTOR = re.compile(r"\d*-?")
+_DESCRIPTOR = lazy_re(r"\d*-?")
 _MOVING = frozenset({"cd", "pushd", "popd", "chdir"})
 
 

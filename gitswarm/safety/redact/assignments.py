@@ -10,6 +10,7 @@ import json
 import re
 import time
 
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.safety.redact.plausible import is_chosen, is_name, is_placeholder, is_plausible, is_strong, is_words
 from gitswarm.safety.redact.rule import Rule, begins, shaped
 
@@ -32,20 +33,20 @@ _WORDS = "password passwd passphrase pwd secret token api_key apikey api-key acc
 _MORE_WORDS = "private_key privatekey auth_key authkey credential encryption_key signing_key account_key client_key"
 _OPTIONS = "--password --token --secret --api-key --passphrase --pass -passwd"
 
-_OF_A_PASSWORD = re.compile(r"(?:password|passwd|passphrase|pwd)\d{0,2}$", re.IGNORECASE)
-_OF_A_THING = re.compile(
+_OF_A_PASSWORD = lazy_re(r"(?:password|passwd|passphrase|pwd)\d{0,2}$", re.IGNORECASE)
+_OF_A_THING = lazy_re(
     r"(?:name|ref|reference|header|template|hashers?|url|uri|arn|class|type|path|file|field|prefix|suffix|label|env"
     r"|algorithm|regex|pattern|format|provider|store|endpoint|topic|alias|izer|source|validators?|policy|service)s?$",
     re.IGNORECASE,
 )
 
 # Hosts without a dot are those of a compose file; the others are reserved (RFC 2606, 6761).
-_LOCAL_HOST = re.compile(
+_LOCAL_HOST = lazy_re(
     r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1\]|[a-z][\w-]*|[\w.-]*\.?example\.(?:com|org|net)"
     r"|[\w.-]*\.(?:example|test|invalid|localhost|local))(?:[^\w.-]|$)"
 )
-_TEMPLATE = re.compile(r"[{}<>$%]")
-_EXPRESSION = re.compile(r"[\w$\[({]|\.\w")
+_TEMPLATE = lazy_re(r"[{}<>$%]")
+_EXPRESSION = lazy_re(r"[\w$\[({]|\.\w")
 """What follows a value that was cut out of an expression of a program."""
 
 
@@ -166,7 +167,7 @@ ASSIGNMENTS: tuple[Rule, ...] = (
     _behind_keyword("password", _MORE_WORDS, rf"(?P<name>{_any_of(_MORE_WORDS)}[\w.-]{{0,40}}){_SAYS}{_VALUE}"),
 )
 
-_NAME = re.compile(rf"{_any_of(f'{_WORDS} {_MORE_WORDS}')}(?:[-_]?\w{{0,20}})?$|^auth$|authorization$", re.IGNORECASE)
+_NAME = lazy_re(rf"{_any_of(f'{_WORDS} {_MORE_WORDS}')}(?:[-_]?\w{{0,20}})?$|^auth$|authorization$", re.IGNORECASE)
 
 
 def is_secret_name(name: str) -> bool:
@@ -195,7 +196,7 @@ _EXAMPLE_KEYS = (b"", b"secret", b"key", b"hello", b"test", b"your-256-bit-secre
 """What tokens of documentation are signed with: everybody can sign such a token."""
 
 _DIGESTS = {"HS256": hashlib.sha256, "HS384": hashlib.sha384, "HS512": hashlib.sha512}
-_SOMEBODY = re.compile(
+_SOMEBODY = lazy_re(
     r"sub|iss|aud|jti|azp|iat|email|scopes?|roles?|(?:user|client|tenant|account|org).*|uid|sid", re.IGNORECASE
 )
 

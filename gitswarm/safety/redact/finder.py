@@ -14,22 +14,23 @@ from functools import cached_property, lru_cache
 import re2
 from msgspec import Struct
 
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.safety.redact.known import Shape, Shapes
 from gitswarm.safety.redact.plausible import random_tokens
 from gitswarm.safety.redact.rule import Rule, Span, any_of, in_ascii, options
 
 ESCAPE_SIGNS = ("\x1b", "\\u001b", "\\u001B", "\\x1b", "\\x1B", "\\033", "\\e[")
-_ESCAPE = re.compile(
+_ESCAPE = lazy_re(
     r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e(?=\[))(?:\[[0-9;:?]*[A-Za-z]|\][^\x07\x1b\\\n]{0,300}(?:\x07|\x1b\\)?|[()][A-Z0-9])"
 )
-_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*")
+_PERCENT = lazy_re(r"%[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*")
 _NEAR = 400
 _LINE = 300
 """A decoded view holds what stands near something to decode: from the begin of its line, or this much before it."""
 
-_RUN = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
-_WRAP = re.compile(r"\\r\\n|\\n|\r?\n")
-_LAST_LINE = re.compile(r"[A-Za-z0-9+/]{1,15}={0,2}")
+_RUN = lazy_re(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_WRAP = lazy_re(r"\\r\\n|\\n|\r?\n")
+_LAST_LINE = lazy_re(r"[A-Za-z0-9+/]{1,15}={0,2}")
 _WRAPPED_AT = 40  # shorter lines are no base64 that was wrapped, but one token each
 _NOT_ASCII = bytes(range(128, 256))
 _URL_ALPHABET = str.maketrans("-_", "+/")

@@ -14,11 +14,12 @@ from urllib.parse import quote, quote_plus
 
 import re2
 
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.safety.redact.assignments import ASSIGNMENTS, letters_of_key
 from gitswarm.safety.redact.plausible import entropy, is_common, is_name, is_words
 from gitswarm.safety.redact.rule import Rule, Span, linear, options
 
-_NAME = re.compile(
+_NAME = lazy_re(
     r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?<!MON)(?<!HOT)(?<!TUR)KEY(?!BOARD|MAP|RING|WORD)"
     r"|(?:^|_)(?:PASS|PWD|AUTH|PAT)$",
     re.IGNORECASE,
@@ -32,13 +33,13 @@ _KEYS_OF_ENGINES = frozenset(_VARIABLES.split())
 _NO_SECRETS = frozenset({"GPG_KEY", "PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 """`GPG_KEY` is a fingerprint, in every image of Python."""
 
-_PASSWORD_IN_URL = re.compile(r"[A-Za-z][\w+.-]*://[^\s:/@]*:([^\s/@]+)@")
-_ORDINARY = re.compile(
+_PASSWORD_IN_URL = lazy_re(r"[A-Za-z][\w+.-]*://[^\s:/@]*:([^\s/@]+)@")
+_ORDINARY = lazy_re(
     r"""~?\.{0,2}/[^:@]*(?::/.*)? | [A-Za-z]:\\.* | -?[\d.,_]+[a-zA-Z]{0,2} | https?://[^@]*
     | run-\d{8}-\d{6}-[0-9a-f]{6}""",
     re.VERBOSE,
 )
-_WORDS = re.compile(r"[a-z]+(?:[-_.][a-z]+)*|[A-Z]+(?:_[A-Z]+)*")
+_WORDS = lazy_re(r"[a-z]+(?:[-_.][a-z]+)*|[A-Z]+(?:_[A-Z]+)*")
 _SHORTEST = 8
 
 EXAMPLES = frozenset(
@@ -47,7 +48,7 @@ EXAMPLES = frozenset(
 """Kinds of which tests make their own: keys, and what only its name makes a secret. What a provider issued, or the
 environment holds, opens something wherever it stands."""
 
-_PATH = re.compile(
+_PATH = lazy_re(
     r"(?:^|/)(?:[\w.-]*[_.-])?(?:t|unit|tests?|testing|testdata|test[_-]?data|fixtures?|specs?|__tests__|mocks?|docs?|demos?"
     r"|docs?_src|tutorials?|examples?|samples?|vectors|benchmarks?)(?:[_.-][\w.-]*)?/"
     r"|(?:^|/)(?:tests?|tests?_[^/]*|conftest|[^/]*[_.-](?:tests?|spec))\.\w+$|(?:^|/)(?:readme|changelog|changes|history|news)[^/]*$",

@@ -10,17 +10,18 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import words
 from gitswarm.safety.redact.rule import Span
 
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_PIECE = lazy_re(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 """`PasswordResetV2` is `Password`, `Reset`, `V`, `2`."""
 
-_SPLIT = re.compile(r"\d[a-z]")
+_SPLIT = lazy_re(r"\d[a-z]")
 """In names, a number ends a word."""
 
-_PART = re.compile(r"[A-Za-z]+\d{0,4}|\d{1,4}")
-_SEPARATOR = re.compile(r"[-_./: ]")
+_PART = lazy_re(r"[A-Za-z]+\d{0,4}|\d{1,4}")
+_SEPARATOR = lazy_re(r"[-_./: ]")
 
 _FOLLOW = words("""
     abcdgilmnprst baeil caehiklort daeio eacdefglmnoprstvx fafio ger haeio iabcdefglmnoprstvz ke laeilosuy maeiop
@@ -29,13 +30,13 @@ _FOLLOW = words("""
 _PAIRS = frozenset(each[0] + second for each in _FOLLOW for second in each[1:])
 """The 164 pairs of letters that are four fifths of all in the words of code; of random letters they are a fourth."""
 
-_PRETENDED = re.compile(
+_PRETENDED = lazy_re(
     r"(?:(?:my|some|a|the)[-_ ]?)?(?:test|dummy|example|sample|fake|mock|stub|changeme|placeholder|foobar)",
     re.IGNORECASE,
 )
 _LEET = str.maketrans("013457@$", "oieastas")
-_GUESSED = re.compile(r"password|passwd|passwort|secret|letmein|qwerty|welcome|admin")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
+_GUESSED = lazy_re(r"password|passwd|passwort|secret|letmein|qwerty|welcome|admin")
+_BASE64 = lazy_re(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 
 _COMMON = frozenset(
     words("""
@@ -44,14 +45,14 @@ _COMMON = frozenset(
     staging localhost keyring prompt input stdin ignore always never unknown invalid missing bearer basic
 """)
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_re(
     r"\[REDACTED:|\*{3}|\.{3}|…|x{4,}|X{4,}|<(?!\d)[^>]*>|\$\{|\$\(|\{\{|%\(|%s|\{\}"
     r"|EXAMPLE|[Yy]our[-_ ]|YOUR_|change[-_]?me|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lI"
     r"|2YotnFZFEjr1zCsicMWpAA|tGzv3JOkF0XG5Qx2TlKWIA|mF_9\.B5f-4\.1JqM|czZCaGRSa3F0MzpnWDFmQmF0M2JW"
 )
 """The last ones are the John Doe of jwt.io and the tokens of RFC 6749 and 6750."""
 
-_REFERENCE = re.compile(
+_REFERENCE = lazy_re(
     r"""\$\w+ | @\w+ | %\w+%                                     # of a shell, a template
     | [A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+ | [A-Za-z_][\w.]*[(\[].*  # of a program
     | [a-z]+(?:[-_./:,][a-z]+)* | [A-Z]+(?:_[A-Z]+)* | [A-Z]?[a-z]+(?:[A-Z][a-z]+)* # names and words
@@ -60,29 +61,29 @@ _REFERENCE = re.compile(
     | v?\d+(?:[.,:_-]\d+)* | 0x[0-9a-fA-F]{1,8} """,
     re.VERBOSE,
 )
-_DIGEST = re.compile(
+_DIGEST = lazy_re(
     r"\$(?:2[abxy]?|5|6|1|apr1|y|7|gy|argon2(?:i|d|id)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|md5)\$.* | \{S?SHA\d*\}.*"
     r"| (?:pbkdf2|bcrypt|argon2|scrypt|md5|sha1|crypt|unsalted)\w*\$.*"
     r"| (?:sha(?:1|224|256|384|512)|md5|h1|integrity)[-:=].* | run-\d{8}-\d{6}-[0-9a-f]{6} | \d{4}-\d\d-\d\d[T ].*",
     re.VERBOSE | re.IGNORECASE,
 )
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_BETWEEN = re.compile(r"[\s(){}\[\]<>\\,;|&\"'`]+")
+_UUID = lazy_re(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_BETWEEN = lazy_re(r"[\s(){}\[\]<>\\,;|&\"'`]+")
 """Between the pieces of an expression, a template or a sentence."""
-_CLASSES = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"), re.compile(r"[^A-Za-z0-9]"))
-_TOKEN = re.compile(r"[A-Za-z0-9+/_-]{32,}(?:={1,2}(?![A-Za-z0-9]))?")
+_CLASSES = (lazy_re(r"[a-z]"), lazy_re(r"[A-Z]"), lazy_re(r"\d"), lazy_re(r"[^A-Za-z0-9]"))
+_TOKEN = lazy_re(r"[A-Za-z0-9+/_-]{32,}(?:={1,2}(?![A-Za-z0-9]))?")
 _LONGEST = 100
 """Longer ones are pictures, certificates and scripts in one line."""
 
-_HARMLESS_BEFORE = re.compile(
+_HARMLESS_BEFORE = lazy_re(
     r"(?:sha\d{1,3}[-:=]|h\d:|md5[-:=]|base64,|ssh-\w{3,12} |(?:integrity|checksum|digest|hash|fingerprint)\W{1,4}"
     r"|IkpvaG4gRG9lI[\w-]{20,60}\.)$",
     re.IGNORECASE,
 )
-_HARMLESS = re.compile(
+_HARMLESS = lazy_re(
     r"(?:eyJhbGciOi|AAAA[BCE]3NzaC1|AAAAE2VjZHNh|toolu_|msg_|req_|call_|chatcmpl-|resp_|sha\d{1,3}-|iVBORw0KGgo|R0lGOD|/9j/|MI[IG])"
 )
-_BLOB = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}$")
+_BLOB = lazy_re(r"[A-Za-z0-9+/]{40,}={0,2}$")
 
 
 def is_name(value: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pydantic import JsonValue
 
 from gitswarm.records.globs import gitignore
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.secrets import SecretFound, SecretRules, Suspect
 from gitswarm.safety.redact.assignments import ASSIGNMENTS, KEYS, is_secret_name, is_secret_under
 from gitswarm.safety.redact.finder import Finder
@@ -16,7 +17,7 @@ from gitswarm.safety.redact.plausible import is_placeholder
 from gitswarm.safety.redact.rule import Rule, Span
 
 _MARK_CHARS = 80
-_MARK = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
+_MARK = lazy_re(r"\[REDACTED:[a-z0-9-]+\]")
 _ROUNDS = 4
 """A secret that is gone may have hidden another one. Each round is rarer than the one before."""
 

@@ -5,7 +5,6 @@ lets through what a list of rules names (`host`, `host:port`, `*.host`).
 from __future__ import annotations
 
 import os
-import re
 import select
 import shutil
 import socket
@@ -19,12 +18,13 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from gitswarm.containment import REFUSED
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.safety.sandbox import bridge
 from gitswarm.safety.sandbox.mounts import Mount, covered, shown
 
-_RULE = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(:(?P<port>[0-9]+))?")
+_RULE = lazy_re(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(:(?P<port>[0-9]+))?")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_STRANGE = re.compile(r"[^A-Za-z0-9._:\[\]-]")
+_STRANGE = lazy_re(r"[^A-Za-z0-9._:\[\]-]")
 
 LOCAL = "localhost,127.0.0.1,::1"
 """For `NO_PROXY`: programs talk to each other inside without the proxy."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from gitswarm.containment import is_wall, pid_namespace
+from gitswarm.records.lazy_re import lazy_re
 
 if TYPE_CHECKING:
     import psutil
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _GIB = 1 << 30
 _PREFIX = "git-swarm"
-_MOUNT = re.compile(r"^\d+ \d+ \S+ / (?P<place>\S+) .* - (?P<kind>cgroup2?) \S+ (?P<options>\S+)$", re.MULTILINE)
+_MOUNT = lazy_re(r"^\d+ \d+ \S+ / (?P<place>\S+) .* - (?P<kind>cgroup2?) \S+ (?P<options>\S+)$", re.MULTILINE)
 _EMPTY_S = 2.0
 _POLL_S = 0.0005
 _JOIN = 'echo $$ 2>/dev/null > "$0"; exec "$@"'

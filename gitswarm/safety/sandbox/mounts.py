@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gitswarm.git.process import Git
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import words
 
 Kind = Literal["read", "write", "empty"]
@@ -176,13 +177,13 @@ _SECTIONS = words("""
     format gc grep gui help i18n index init lfs log merge mergetool notes pack pull push rebase remote rerere
     safe sequence showbranch sparse stash status submodule swarm tag transfer tree user versionsort
 """)
-_NEVER = re.compile(
+_NEVER = lazy_re(
     r"^core\.(hookspath|fsmonitor|sshcommand|askpass|gitproxy|editor|pager|worktree|attributesfile|excludesfile)$"
     r"|^include|token|secret|passw|apikey|api_key|extraheader|credential|cookie|proxy",
     re.IGNORECASE,
 )
-_USERINFO = re.compile(r"(?<=://)[^/@\s]*@")
-_NAME = re.compile(r"^(?P<section>[A-Za-z0-9.-]+?)(?:\.(?P<sub>.*))?\.(?P<key>[A-Za-z][A-Za-z0-9-]*)$", re.DOTALL)
+_USERINFO = lazy_re(r"(?<=://)[^/@\s]*@")
+_NAME = lazy_re(r"^(?P<section>[A-Za-z0-9.-]+?)(?:\.(?P<sub>.*))?\.(?P<key>[A-Za-z][A-Za-z0-9-]*)$", re.DOTALL)
 _REAL_OBJECTS = Path("/run/git-swarm/objects")
 _OURS_BYTES = 1 << 20
 _SHOWN: dict[bytes, str] = {}

@@ -25,8 +25,6 @@ from msgspec import Struct
 _STEP = ("runner/step/", "engines/base.py", "ledger/store.py", "ledger/state.py", "git/objects.py")
 _EARLIER = (
     "runner/step/briefing.py",
-    "runner/step/position.py",
-    "runner/step/position.py",
     "specs/",
     "routing/",
     "records/",

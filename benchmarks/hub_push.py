@@ -28,10 +28,9 @@ from gitswarm.ledger.state import RunState
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.deciding.route import decide_next
 from gitswarm.runner.hub.leased_run import LeasedRun
-from gitswarm.runner.observer import SilentObserver
 from gitswarm.runner.run import carry_on
-from gitswarm.runner.session import Surroundings, Workplace
-from gitswarm.runner.workplace import prepare_worktree
+from gitswarm.runner.run_session import RunContext, SilentObserver
+from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.worktree.shadow import Placement
 
 FILES = 100
@@ -79,7 +78,7 @@ def measure(folder: Path, steps: int, fill: Callable[[Path, str], None]) -> tupl
     new = new_run(repository, project)
     leased = TimedRun(project, env, repository, RunLayout(new.spec.run_id))
     engine = ChangeEngine(FILES)
-    around = Surroundings(
+    context = RunContext(
         env,
         lambda: datetime.now(UTC),
         Placement(None, folder / "state"),
@@ -87,9 +86,9 @@ def measure(folder: Path, steps: int, fill: Callable[[Path, str], None]) -> tupl
         lambda: len(leased.swarm_ms) > steps + WARM_UP,
         leased=leased,
     )
-    with create_run(repository, new, around) as (session, state):
+    with create_run(repository, new, context) as (session, state):
         own = replace(session, engines={(engine.engine_id, engine.mode): engine})
-        carry_on(own, Workplace.of(own, prepare_worktree(own)), state, decide_next(own, state))
+        carry_on(own, RunWorktree.of(own, prepare_worktree(own)), state, decide_next(own, state))
     return leased.swarm_ms[WARM_UP:], leased.git_ms[WARM_UP:]
 
 

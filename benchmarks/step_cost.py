@@ -39,11 +39,10 @@ from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.resources import bundled
 from gitswarm.runner.begin import NewRun, create_run
 from gitswarm.runner.deciding.route import decide_next
-from gitswarm.runner.observer import SilentObserver
 from gitswarm.runner.run import carry_on
-from gitswarm.runner.session import Surroundings, Workplace
+from gitswarm.runner.run_session import RunContext, SilentObserver
+from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.specs import freeze, user_files
-from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.specs.library import load_library
 from gitswarm.worktree.shadow import Placement
 
@@ -125,12 +124,12 @@ def measure(folder: Path, files: int, steps: int) -> Samples:
     repository = open_repository(project.root, env)
     engine = ChangeEngine(files)
     turns = Turns(engine, plain, steps + WARM_UP)
-    around = Surroundings(env, lambda: datetime.now(UTC), Placement(None, folder / "state"), turns, turns.done)
-    with create_run(repository, new_run(repository, project), around) as (session, state):
+    context = RunContext(env, lambda: datetime.now(UTC), Placement(None, folder / "state"), turns, turns.done)
+    with create_run(repository, new_run(repository, project), context) as (session, state):
         own = replace(session, engines={(engine.engine_id, engine.mode): engine})
         shadow = prepare_worktree(own)
         turns.since = time.perf_counter()
-        carry_on(own, Workplace.of(own, shadow), state, decide_next(own, state))
+        carry_on(own, RunWorktree.of(own, shadow), state, decide_next(own, state))
     if not turns.done():
         raise RuntimeError(f"the run ended after {len(turns.swarm_ms)} of {turns.limit} steps")
     return Samples(files, turns.swarm_ms[WARM_UP:], turns.git_ms[WARM_UP:])

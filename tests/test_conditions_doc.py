@@ -18,9 +18,8 @@ from gitswarm.records.evidence import Evidence
 from gitswarm.records.receipt import Receipt
 from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
 from gitswarm.runner.deciding.decision_facts import situation_of
-from gitswarm.runner.observer import SilentObserver
 from gitswarm.runner.open_run import hold_run
-from gitswarm.runner.session import Surroundings
+from gitswarm.runner.run_session import RunContext, SilentObserver
 from gitswarm.worktree.shadow import Placement
 from tests.projects import new_project
 from tests.routed import CRITIC, Case, command, drive, flow, step
@@ -52,10 +51,10 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Json
     project = new_project(tmp_path_factory.mktemp("conditions"))
     run = drive(project, CASE)
     repository = open_repository(project.root, project.env)
-    around = Surroundings(
+    context = RunContext(
         project.env, lambda: datetime.now(UTC), Placement(None, project.root.parent / "state"), SilentObserver()
     )
-    with hold_run(repository, RunLayout(run), around) as held:
+    with hold_run(repository, RunLayout(run), context) as held:
         return [situation_of(held.session, held.state, record).context for record in held.state.steps]
 
 

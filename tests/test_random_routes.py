@@ -34,9 +34,8 @@ from gitswarm.routing import driver
 from gitswarm.routing.situation import MAX_DEPTH
 from gitswarm.runner.begin import NewRun, open_session, start_run
 from gitswarm.runner.deciding.decision_facts import situation_of
-from gitswarm.runner.observer import SilentObserver
 from gitswarm.runner.resuming import resume_run
-from gitswarm.runner.session import FrozenSpecs, Surroundings
+from gitswarm.runner.run_session import FrozenSpecs, RunContext, SilentObserver
 from gitswarm.runner.specs import freeze
 from gitswarm.specs.library import load_library
 from gitswarm.specs.script import Script
@@ -202,7 +201,7 @@ class Stage:
     project: Project
     repository: Repository
     run: NewRun
-    around: Surroundings
+    context: RunContext
     watcher: Watcher
 
     @property
@@ -239,10 +238,8 @@ def staged(template: Project, story: Story) -> Iterator[Stage | None]:
             settings=FrozenSettings(default_engine=EngineChoice(engine="claude-step", mode="stub", provider="none")),
         )
         watcher = Watcher()
-        around = Surroundings(
-            project.env, lambda: datetime.now(UTC), Placement(None, Path(folder) / "state"), watcher
-        )
-        yield Stage(project, repository, NewRun(spec, specs), around, watcher)
+        context = RunContext(project.env, lambda: datetime.now(UTC), Placement(None, Path(folder) / "state"), watcher)
+        yield Stage(project, repository, NewRun(spec, specs), context, watcher)
 
 
 def _specs(story: Story) -> FrozenSpecs:
@@ -255,8 +252,8 @@ def _specs(story: Story) -> FrozenSpecs:
 
 def play(stage: Stage) -> RunState:
     """The run, resumed once after whatever ended it."""
-    state = start_run(stage.repository, stage.run, stage.around)
-    return resume_run(stage.repository, stage.layout, stage.around).state if state.end != "succeeded" else state
+    state = start_run(stage.repository, stage.run, stage.context)
+    return resume_run(stage.repository, stage.layout, stage.context).state if state.end != "succeeded" else state
 
 
 def told(stage: Stage) -> list[tuple[str, str, str, tuple[str, ...], str]]:
@@ -302,7 +299,7 @@ def check_places(stage: Stage, state: RunState) -> None:
 
 def check_answers(stage: Stage, state: RunState) -> None:
     """What is committed leads to the same decision again, and each chose one of its candidates."""
-    session = open_session(stage.repository, stage.run, stage.around)
+    session = open_session(stage.repository, stage.run, stage.context)
     for record in state.steps:
         taken = decisions(stage.repository, stage.layout, record.commit)[:1]
         for decision in taken:
@@ -401,9 +398,9 @@ def check_killed(template: Project, story: Story, count: int) -> None:
             return
         if cut_off.repository.refs.read(cut_off.layout.branch) is None:
             return  # before there was a run
-        state = resume_run(cut_off.repository, cut_off.layout, cut_off.around).state
+        state = resume_run(cut_off.repository, cut_off.layout, cut_off.context).state
         if len(told(cut_off)) < len(told(undisturbed)) and state.end != "succeeded":
-            state = resume_run(cut_off.repository, cut_off.layout, cut_off.around).state
+            state = resume_run(cut_off.repository, cut_off.layout, cut_off.context).state
         whole = told(undisturbed)
         # Who is cut off behind its last end goes on once more: that is what resume is for.
         assert told(cut_off)[: len(whole)] == whole

@@ -27,12 +27,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def resumed_as_told(stage: Stage) -> RunState:
     """The run, resumed once after whatever ended it: at the step, and in the interruptions, that `status` names."""
-    state = start_run(stage.repository, stage.run, stage.around)
+    state = start_run(stage.repository, stage.run, stage.context)
     told = overview(stage.repository, stage.layout)
     if state.end is RunStatus.SUCCEEDED:
         assert (told.next_step, told.stack) == (None, ())
         return state
-    after = resume_run(stage.repository, stage.layout, stage.around).state
+    after = resume_run(stage.repository, stage.layout, stage.context).state
     if len(after.steps) > len(state.steps):
         first = after.steps[len(state.steps)]
         within = [token.partition("@")[0] for token in first.stack]

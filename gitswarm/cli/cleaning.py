@@ -34,7 +34,7 @@ from gitswarm.runner.hub.retention import fold_on_hub
 from gitswarm.runner.hub.transfer import hub_for_runs
 from gitswarm.runner.open_run import hold_run
 from gitswarm.runner.run_processes import refuse_agent
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.undo.archiving import archive_run, find_archived, restore_archived, sweep_archived
 from gitswarm.runner.undo.discard import discard_run, discard_worktree, purge, refuse_work, restore_run
 

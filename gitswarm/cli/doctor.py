@@ -11,8 +11,8 @@ from gitswarm.cli.here import readable_config, repository_here, surroundings
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.errors import NotARepositoryError
 from gitswarm.runner.diagnosis import Diagnosis, examine_machine, examine_repository, repair
-from gitswarm.runner.observer import SilentObserver
 from gitswarm.runner.run_processes import refuse_agent
+from gitswarm.runner.run_session import SilentObserver
 from gitswarm.settings import CommandLine, Config, freeze_settings, load_config
 
 _SIGNS = {"ok": "ok", "note": "-", "problem": "!"}

@@ -14,8 +14,8 @@ from gitswarm.cli.here import config_here, library_here, surroundings
 from gitswarm.cli.terminal import text_width
 from gitswarm.engines.names import short_of
 from gitswarm.engines.registry import adapters, broken_engines, distribution_of
-from gitswarm.runner.observer import SilentObserver
 from gitswarm.runner.run_engines import EngineHere, OfferedModel, survey_engines, survey_models
+from gitswarm.runner.run_session import SilentObserver
 from gitswarm.settings import CommandLine, freeze_settings
 
 _GAP = "  "

@@ -20,7 +20,7 @@ from gitswarm.records.base import Clock
 from gitswarm.runner.hub.leased_run import LeasedRun
 from gitswarm.runner.hub.transfer import hold_on_hub, hub_for_runs, pull_run, push_run, release_on_hub, take_over
 from gitswarm.runner.run_processes import refuse_agent
-from gitswarm.runner.session import Surroundings
+from gitswarm.runner.run_session import RunContext
 from gitswarm.settings import load_config
 
 HubArgument = Annotated[
@@ -71,7 +71,7 @@ def take_over_here(repository: Repository, layout: RunLayout) -> LeasedRun:
     return take_over(repository, hub_for_runs(repository, os.environ), layout, around_before(repository, layout))
 
 
-def around_before(repository: Repository, layout: RunLayout) -> Surroundings:
+def around_before(repository: Repository, layout: RunLayout) -> RunContext:
     """Of a run that may not be here yet: then only the clock is asked."""
     if repository.refs.read(layout.branch) is not None:
         return quiet_surroundings(repository, layout)

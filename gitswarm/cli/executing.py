@@ -32,8 +32,7 @@ from gitswarm.ledger.state import replay
 from gitswarm.records.base import timestamp
 from gitswarm.records.budget import OPTIONS, seconds
 from gitswarm.records.review import Feedback
-from gitswarm.runner.observer import Observer, SilentObserver
-from gitswarm.runner.session import Surroundings
+from gitswarm.runner.run_session import Observer, RunContext, SilentObserver
 from gitswarm.settings import Config
 
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ def config_of_run(repository: Repository, layout: RunLayout) -> Config:
     return config_at(repository, repository.objects.commit(base).tree)
 
 
-def quiet_surroundings(repository: Repository, layout: RunLayout) -> Surroundings:
+def quiet_surroundings(repository: Repository, layout: RunLayout) -> RunContext:
     """Surroundings of commands that change a run without executing it: notices only."""
     config = config_of_run(repository, layout)
     apply_durability(repository, config)

@@ -15,8 +15,7 @@ from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
 
 if TYPE_CHECKING:
-    from gitswarm.runner.observer import Observer
-    from gitswarm.runner.session import Surroundings
+    from gitswarm.runner.run_session import Observer, RunContext
     from gitswarm.settings import Config
     from gitswarm.specs.library import Library
     from gitswarm.worktree.shadow import Placement
@@ -98,12 +97,12 @@ def config_here() -> Config:
     return _loaded(repository, committed_config(repository))
 
 
-def surroundings(config: Config, observer: Observer) -> Surroundings:
+def surroundings(config: Config, observer: Observer) -> RunContext:
     """What this process was given, for a run with this configuration."""
-    from gitswarm.runner.session import Surroundings
+    from gitswarm.runner.run_session import RunContext
     from gitswarm.settings import engine_access
 
-    return Surroundings(os.environ, now, placement(config), observer, access=engine_access(config, os.environ))
+    return RunContext(os.environ, now, placement(config), observer, access=engine_access(config, os.environ))
 
 
 def placement(config: Config) -> Placement:

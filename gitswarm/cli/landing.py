@@ -29,7 +29,7 @@ from gitswarm.runner.landing.landed_commit import landed_text
 from gitswarm.runner.landing.landing_plan import Landed, Refused, Way, Wish, short
 from gitswarm.runner.open_run import hold_run
 from gitswarm.runner.run_processes import refuse_agent
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

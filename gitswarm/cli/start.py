@@ -43,8 +43,8 @@ from gitswarm.records.wisdom import ScentTrail
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run
-from gitswarm.runner.observer import Observer
 from gitswarm.runner.prompts import StepForecast, forecast
+from gitswarm.runner.run_session import Observer
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
 from gitswarm.settings import CommandLine, Config, freeze_settings

@@ -36,14 +36,13 @@ from gitswarm.runner.containing import mention_sandbox, sandbox_for
 from gitswarm.runner.deciding.decision_facts import mention_navigator
 from gitswarm.runner.deciding.route import decide_next, enter_at
 from gitswarm.runner.hub.leased_run import push_to_hub
-from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.run_engines import Engines, asked_engines, build_engines, refuse_impossible
 from gitswarm.runner.run_processes import MARKER, Requests, process_mark
-from gitswarm.runner.session import FrozenSpecs, Session, Surroundings, Workplace
+from gitswarm.runner.run_session import DiscreetObserver, FrozenSpecs, RunContext, Session
+from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.specs import frozen_files, read_frozen
 from gitswarm.runner.stored import StoredTests
-from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.safety.redact.redactor import Redactor
 
 
@@ -58,68 +57,68 @@ class NewRun(Struct, frozen=True):
     format: int = FORMAT
 
 
-def open_session(repository: Repository, new: NewRun, around: Surroundings) -> Session:
+def open_session(repository: Repository, new: NewRun, context: RunContext) -> Session:
     layout = RunLayout(new.spec.run_id)
     repository.mark_processes(MARKER, process_mark(repository, layout))
-    redactor = Redactor(new.spec.settings.secrets, around.env, [access.env for access in around.access.values()])
+    redactor = Redactor(new.spec.settings.secrets, context.env, [access.env for access in context.access.values()])
     return Session(
         repository=repository,
         layout=layout,
         locks=Locks(repository.common_dir),
-        store=RunStore(repository, layout, around.clock, redactor),
+        store=RunStore(repository, layout, context.clock, redactor),
         inbox=Inbox(repository.swarm_dir, layout.run_id),
         requests=Requests(repository, layout),
         spec=new.spec,
         specs=new.specs,
-        engines=_engines(new, around),
-        around=replace(around, observer=DiscreetObserver(around.observer, redactor)),
+        engines=_engines(new, context),
+        context=replace(context, observer=DiscreetObserver(context.observer, redactor)),
         redactor=redactor,
         stored_tests=StoredTests(repository.objects),
-        sandbox=sandbox_for(new.spec.settings.policy, around.env),
+        sandbox=sandbox_for(new.spec.settings.policy, context.env),
     )
 
 
 def start_run(
-    repository: Repository, new: NewRun, around: Surroundings, told: Sequence[str] | None = None
+    repository: Repository, new: NewRun, context: RunContext, told: Sequence[str] | None = None
 ) -> RunState:
     """Creates the run and executes it until it ends.
 
     :param told: as in `create_run`.
     :raises SwarmError: it could not be created; nothing of it is left but, at worst, unreachable objects.
     """
-    with create_run(repository, new, around, told) as (session, state):
+    with create_run(repository, new, context, told) as (session, state):
         shadow = prepare_worktree(session)
         mention_sandbox(session)
         mention_navigator(session)
-        session.around.observer.opened(state, str(shadow.path))
-        place = Workplace.of(session, shadow)
+        session.context.observer.opened(state, str(shadow.path))
+        place = RunWorktree.of(session, shadow)
         after = carry_on(session, place, state, decide_next(session, state))
         push_to_hub(session, after, executes=False)
         return after
 
 
-def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> list[str]:
+def refuse_run(repository: Repository, new: NewRun, context: RunContext) -> list[str]:
     """What a person should know before the run begins.
 
     :raises SwarmError: what stands in the way of this run; nothing exists yet.
     """
     settings, specs = new.spec.settings, new.specs
     asked = asked_engines(settings, specs.flows.values(), specs.sidequests.values())
-    warnings = refuse_impossible(settings, asked, _engines(new, around), around)
+    warnings = refuse_impossible(settings, asked, _engines(new, context), context)
     if new.spec.settings.policy.sandbox == "require":
-        sandbox_for(new.spec.settings.policy, around.env)
+        sandbox_for(new.spec.settings.policy, context.env)
     refuse_unready(repository)
     _refuse_swarm_file(repository, new.spec.base)
     return warnings
 
 
-def _engines(new: NewRun, around: Surroundings) -> Engines:
-    return build_engines(new.spec.settings, new.specs.policy, new.specs.script, around)
+def _engines(new: NewRun, context: RunContext) -> Engines:
+    return build_engines(new.spec.settings, new.specs.policy, new.specs.script, context)
 
 
 @contextmanager
 def create_run(
-    repository: Repository, new: NewRun, around: Surroundings, told: Sequence[str] | None = None
+    repository: Repository, new: NewRun, context: RunContext, told: Sequence[str] | None = None
 ) -> Iterator[tuple[Session, RunState]]:
     """The first commit, the branch, and the decision what comes first: from here on `resume` can take over.
 
@@ -128,13 +127,13 @@ def create_run(
     :param told: what `refuse_run` said, which starts programs; None: it was not asked yet.
     :raises SwarmError: it could not be created.
     """
-    session = open_session(repository, new, around)
-    for line in refuse_run(repository, new, around) if told is None else told:
-        around.observer.notice(line)
-    with session.locks.own_run(session.layout.run_id, timestamp(around.clock())), repository.packed():
+    session = open_session(repository, new, context)
+    for line in refuse_run(repository, new, context) if told is None else told:
+        context.observer.notice(line)
+    with session.locks.own_run(session.layout.run_id, timestamp(context.clock())), repository.packed():
         state, events = _create(session, new)
         for event in events:
-            session.around.observer.event(event)
+            session.context.observer.event(event)
         if new.first_step is not None:
             enter_at(session, state, new.first_step)
         else:

@@ -14,7 +14,7 @@ from gitswarm.containment import REFUSED, Containment
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.records.policy import PolicyRules
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
 from gitswarm.safety.sandbox.gateway import Gateway, Upstream
 from gitswarm.safety.sandbox.mounts import (
@@ -68,7 +68,7 @@ def _reach(policy: PolicyRules) -> str:
 
 def mention_sandbox(session: Session) -> None:
     if session.sandbox.line:
-        session.around.observer.notice(session.sandbox.line)
+        session.context.observer.notice(session.sandbox.line)
 
 
 def contained(session: Session, shadow: Shadow, name: str, provider: Sequence[str] | None = ()) -> Containment:
@@ -83,7 +83,7 @@ def contained(session: Session, shadow: Shadow, name: str, provider: Sequence[st
     own = _copies(session, name)
     view = RepositoryView(shadow.path, session.repository.common_dir, shadow.git_dir, own)
     mounts = [*view.mounts(session.repository.git), *_shared(session), *_interpreters(shadow.path)]
-    home = _home(session.around.env)
+    home = _home(session.context.env)
     if home is not None:
         (own / "gitconfig").write_text(identity_config(*_IDENTITY), encoding="utf-8")
         mounts.append(covered(home / ".gitconfig", own / "gitconfig"))
@@ -116,8 +116,8 @@ def _cut_off(
     if not (session.sandbox.isolates and isinstance(wall, Bubblewrap)):
         return wall
     rules = () if policy.network == "none" else (*provider, *policy.allow_hosts)
-    env = dict(session.around.env)
-    for access in session.around.access.values():
+    env = dict(session.context.env)
+    for access in session.context.access.values():
         env |= access.env
     return wall.through(Gateway(folder, rules, Upstream.of(env), kept=kept))
 
@@ -126,7 +126,7 @@ def mention_refused(session: Session, containment: Containment) -> None:
     """Tells what a step asked the network for in vain."""
     for refusal in containment.refused[:_SHOWN]:
         place = f" (the place for it is {_CONFIG})" if refusal.startswith(REFUSED) else ""
-        session.around.observer.notice(f"{refusal}{place}")
+        session.context.observer.notice(f"{refusal}{place}")
 
 
 def let_go(session: Session, name: str) -> None:
@@ -146,7 +146,7 @@ def contained_environment(session: Session) -> dict[str, str]:
     if session.sandbox.wall is None:
         return {}
     caches = caches_of(session.repository, session.layout.run_id)
-    home = {} if _home(session.around.env) else {"HOME": _TMP}
+    home = {} if _home(session.context.env) else {"HOME": _TMP}
     return home | {
         "TMPDIR": _TMP,
         "XDG_CACHE_HOME": str(caches),
@@ -168,7 +168,7 @@ def _shared(session: Session) -> Iterator[Mount]:
     caches = caches_of(session.repository, session.layout.run_id)
     caches.mkdir(parents=True, exist_ok=True)
     yield writable(caches)
-    home = _home(session.around.env)
+    home = _home(session.context.env)
     for bind in session.spec.settings.policy.sandbox_binds:
         if bind.startswith("/") or home is not None:
             yield shown(home / bind[2:] if home is not None and bind.startswith("~/") else Path(bind))

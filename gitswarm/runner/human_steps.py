@@ -30,11 +30,11 @@ from gitswarm.runner.deciding.route import (
     repeat_decision,
 )
 from gitswarm.runner.run import RunOutcome, end_run
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.operation import execute_operation, operation_plan
 from gitswarm.runner.step.plan import OutOfBand, Resumption
 from gitswarm.runner.undo.recovery import drop_journals, look, standing_partial, take_place, tidy_index
-from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree.land import remove_landing
 
 ADOPT = "adopt"
@@ -57,7 +57,7 @@ class ResumeOptions(Struct, frozen=True):
 
 def commit_human_step(
     session: Session, state: RunState, options: ResumeOptions
-) -> tuple[Workplace, RunState, Decision]:
+) -> tuple[RunWorktree, RunState, Decision]:
     """The step of agent `human` that the options ask for; where the run continues.
 
     :raises SwarmError: there is nothing to adopt, or another step is next than the one to skip.
@@ -77,7 +77,7 @@ def commit_human_step(
     return place, state, decision
 
 
-def _place_with_edits(session: Session, state: RunState) -> Workplace:
+def _place_with_edits(session: Session, state: RunState) -> RunWorktree:
     """The worktree with what a person changed there.
 
     :raises SwarmError: nothing, or it is what a step left that was cut off.
@@ -94,10 +94,10 @@ def _place_with_edits(session: Session, state: RunState) -> Workplace:
             f"nothing to adopt: {shadow.path} is as the last step left it",
             hint=f"edit there, or: git swarm resume {session.layout.run_id}",
         )
-    return Workplace.of(session, shadow)
+    return RunWorktree.of(session, shadow)
 
 
-def _adopt(session: Session, place: Workplace, state: RunState, decision: Decision) -> RunState:
+def _adopt(session: Session, place: RunWorktree, state: RunState, decision: Decision) -> RunState:
     summary = f"edits made by hand, before {decision.next_flow}/{decision.to_step}"
     handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
     result = StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff)
@@ -121,7 +121,7 @@ def _step_to_skip(session: Session, state: RunState, decision: Decision, asked: 
     return step
 
 
-def _skip(session: Session, place: Workplace, state: RunState, decision: Decision, answer: str) -> RunState:
+def _skip(session: Session, place: RunWorktree, state: RunState, decision: Decision, answer: str) -> RunState:
     why = f"skipped by hand: {answer}" if answer else "skipped by hand"
     handoff = Handoff(status=Status.UNVERIFIED, summary=why)
     result = StepResult(decision.to_step or "", Result.SKIPPED, why, handoff=handoff)
@@ -129,7 +129,7 @@ def _skip(session: Session, place: Workplace, state: RunState, decision: Decisio
 
 
 def _commit_result(
-    session: Session, place: Workplace, state: RunState, decision: Decision, result: StepResult
+    session: Session, place: RunWorktree, state: RunState, decision: Decision, result: StepResult
 ) -> RunState:
     flow, step = decision.next_flow, result.step_id
     iteration = state.last_iteration(flow, step) + 1
@@ -184,7 +184,7 @@ def adopt_out_of_band(session: Session, state: RunState) -> RunState | None:
     left = look(session, state, shadow)
     if not left.is_dirty:
         return None
-    place = Workplace.of(session, shadow)
+    place = RunWorktree.of(session, shadow)
     for journal in left.journals:
         journal.path.unlink(missing_ok=True)
     summary = "edits made by hand, after the run had succeeded"
@@ -195,7 +195,7 @@ def adopt_out_of_band(session: Session, state: RunState) -> RunState | None:
     return _execute_ended(session, place, state, step)
 
 
-def _execute_ended(session: Session, place: Workplace, state: RunState, what: OutOfBandStep) -> RunState:
+def _execute_ended(session: Session, place: RunWorktree, state: RunState, what: OutOfBandStep) -> RunState:
     flow = state.steps[-1].flow if state.steps else session.spec.flows[0]
     iteration = max(state.last_iteration(flow, what.step), place.interrupted.get((flow, what.step), 0)) + 1
     decision = decision_at_end(session, state.tip).model_copy(update={"proposal": None})
@@ -207,7 +207,7 @@ def _execute_ended(session: Session, place: Workplace, state: RunState, what: Ou
     return _end_again(session, place, after, state.tip)
 
 
-def _end_again(session: Session, place: Workplace, state: RunState, earlier: str) -> RunState:
+def _end_again(session: Session, place: RunWorktree, state: RunState, earlier: str) -> RunState:
     """
     :param earlier: the `end` commit that the step stands on.
     """

@@ -26,7 +26,7 @@ from gitswarm.runner.begin import NewRun, open_session
 from gitswarm.runner.landing.approve import allowed_so_far
 from gitswarm.runner.run import end_run, ending_at
 from gitswarm.runner.run_processes import Request, end_orphans
-from gitswarm.runner.session import FrozenSpecs, Session, Surroundings
+from gitswarm.runner.run_session import FrozenSpecs, RunContext, Session
 from gitswarm.runner.specs import read_frozen
 from gitswarm.runner.undo.recovery import take_place
 from gitswarm.runner.undo.rollback import keep_rolled_back, stand_on_new_ground
@@ -50,7 +50,7 @@ class Held(Struct, frozen=True):
 
 @contextmanager
 def hold_run(
-    repository: Repository, layout: RunLayout, around: Surroundings, *, adopt: bool = False, executes: bool = True
+    repository: Repository, layout: RunLayout, context: RunContext, *, adopt: bool = False, executes: bool = True
 ) -> Iterator[Held]:
     """
     :param adopt: commits that people put on the branch become uncommitted edits, to be adopted as a step.
@@ -68,9 +68,9 @@ def hold_run(
         if executes:
             raise
         specs = FrozenSpecs({}, {}, {}, Fragments({}), ModelPolicy(categories={}, engines={}), {}, None)
-    specs = replace(specs, script=around.script or specs.script)
-    session = open_session(repository, NewRun(run_spec(repository, first), specs), around)
-    with session.locks.own_run(layout.run_id, timestamp(around.clock())), repository.packed():
+    specs = replace(specs, script=context.script or specs.script)
+    session = open_session(repository, NewRun(run_spec(repository, first), specs), context)
+    with session.locks.own_run(layout.run_id, timestamp(context.clock())), repository.packed():
         _refuse_foreign_checkout(session)
         end_orphans(session)
         _bring_branch_back(session)
@@ -113,7 +113,9 @@ def _bring_branch_back(session: Session) -> None:
         if tip is not None and _is_that_step(repository, tip, before, journal):
             continue
         session.store.move_branch(tip or "", before, "an interrupted step had moved it")
-        session.around.observer.notice(f"{journal.step} had moved the branch: what it left there was {str(tip)[:12]}")
+        session.context.observer.notice(
+            f"{journal.step} had moved the branch: what it left there was {str(tip)[:12]}"
+        )
         tip = before
 
 
@@ -162,7 +164,7 @@ def _settle_strayed(session: Session, state: RunState, *, adopt: bool) -> RunSta
     name = layout.branch.removeprefix("refs/heads/")
     if found.moved_back:
         kept = keep_rolled_back(session, replace(state, tip=found.newest), state.tip)
-        session.around.observer.notice(f"{name} was moved back by hand: what followed is kept in {kept}")
+        session.context.observer.notice(f"{name} was moved back by hand: what followed is kept in {kept}")
         return state
     codes = {_code(repository, commit_id) for commit_id in found.commits}
     if _code(repository, state.tip) not in codes and not adopt:
@@ -171,7 +173,7 @@ def _settle_strayed(session: Session, state: RunState, *, adopt: bool) -> RunSta
             hint=f"git swarm resume {layout.run_id} --adopt   (makes your edits a step of yours)",
         )
     store.move_branch(state.tip, found.newest, "the run's own commits are back")
-    session.around.observer.notice(f"{name} was rewritten by hand: {found.newest[:12]} is back for {state.tip[:12]}")
+    session.context.observer.notice(f"{name} was rewritten by hand: {found.newest[:12]} is back for {state.tip[:12]}")
     return replay(repository, layout)
 
 
@@ -184,19 +186,19 @@ def _mend_notes(session: Session, state: RunState) -> None:
     """Notes are views: what the trees hold is made again, what cannot be read is said."""
     made = session.store.rebuild_events_notes(state)
     if made:
-        session.around.observer.notice(f"events notes that were missing or changed are made again: {made}")
+        session.context.observer.notice(f"events notes that were missing or changed are made again: {made}")
     for commit_id in (state.tip, *session.repository.objects.commit(state.tip).parents):
         note = session.repository.notes(session.layout.routing_notes).read(commit_id)
         if note is not None and is_garbled(note):
-            session.around.observer.notice(f"the routing note of {commit_id[:12]} has a line that is not a decision")
+            session.context.observer.notice(f"the routing note of {commit_id[:12]} has a line that is not a decision")
 
 
-def end_unowned(repository: Repository, layout: RunLayout, around: Surroundings, request: Request) -> RunState:
+def end_unowned(repository: Repository, layout: RunLayout, context: RunContext, request: Request) -> RunState:
     """A run that was cut off gets its `end` commit; one that has ended already stays as it is.
 
     :raises RunHeldError: somebody took it over in between.
     """
-    with hold_run(repository, layout, around) as held:
+    with hold_run(repository, layout, context) as held:
         if held.state.end is not None:
             return held.state
         place = take_place(held.session, held.state)

@@ -16,7 +16,7 @@ from gitswarm.errors import NotFoundError, SpecError, UsageError
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.records.text import usd
 from gitswarm.runner.run_engines import choice_of, prices_of
-from gitswarm.runner.session import FrozenSpecs
+from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.specs.compile import Briefing, PromptPlan, Role, compile_prompt, reads_trail

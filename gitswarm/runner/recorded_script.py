@@ -29,7 +29,7 @@ from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Action, NavigatorUse, RoutingSignal
-from gitswarm.runner.session import FrozenSpecs
+from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.runner.specs import read_frozen
 from gitswarm.specs.script import LeftFile, Script, ScriptEntry
 from gitswarm.specs.station import declared_artifacts, promised_artifacts

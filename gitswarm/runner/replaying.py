@@ -29,10 +29,9 @@ from gitswarm.records.routing import Action, Decision, Superseded
 from gitswarm.records.run_spec import EngineChoice, RunSpec
 from gitswarm.runner.begin import ForkOptions, NewRun, plan_fork, start_run
 from gitswarm.runner.human_steps import ADOPT, ResumeOptions
-from gitswarm.runner.observer import Observer, SilentObserver
 from gitswarm.runner.recorded_script import left_files, recorded_script
 from gitswarm.runner.resuming import resume_run
-from gitswarm.runner.session import FrozenSpecs, Surroundings
+from gitswarm.runner.run_session import FrozenSpecs, Observer, RunContext, SilentObserver
 from gitswarm.specs.flow import Operation
 from gitswarm.specs.sidequest import NODE_PREFIX
 from gitswarm.worktree.shadow import find_shadow
@@ -208,17 +207,17 @@ class _Follower(SilentObserver):
         return taken.next_flow != following.flow or following.step not in targets
 
 
-def play(repository: Repository, recording: Recording, around: Surroundings) -> RunState:
+def play(repository: Repository, recording: Recording, context: RunContext) -> RunState:
     """Executes the new run as far as the recorded one goes, or up to the first step that would be another one; a
     person's part in it is repeated where it was."""
-    layout, follower = RunLayout(recording.new.spec.run_id), _Follower(around.observer, recording)
+    layout, follower = RunLayout(recording.new.spec.run_id), _Follower(context.observer, recording)
 
     def is_enough() -> bool:
-        return around.stop_requested() or follower.is_at_end
+        return context.stop_requested() or follower.is_at_end
 
-    watched = replace(around, observer=follower, stop_requested=is_enough, script=recording.new.specs.script)
+    watched = replace(context, observer=follower, stop_requested=is_enough, script=recording.new.specs.script)
     state = start_run(repository, recording.new, watched)
-    while not around.stop_requested():
+    while not context.stop_requested():
         done = len(state.own_steps)
         if done >= recording.until or done not in recording.stops:
             break
@@ -226,7 +225,7 @@ def play(repository: Repository, recording: Recording, around: Surroundings) -> 
         try:
             state = resume_run(repository, layout, watched, _persons_part(repository, recording, layout, done)).state
         except SwarmError as error:
-            around.observer.notice(f"not continued after step {done}: {error.message}")
+            context.observer.notice(f"not continued after step {done}: {error.message}")
             break
         if len(state.own_steps) == done:
             break

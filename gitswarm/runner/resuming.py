@@ -25,11 +25,11 @@ from gitswarm.runner.operations.forge.feedback import hand_in
 from gitswarm.runner.run import carry_on, end_run, ending_at
 from gitswarm.runner.run_engines import asked_engines, refuse_impossible
 from gitswarm.runner.run_processes import Request
-from gitswarm.runner.session import Session, Surroundings, Workplace
+from gitswarm.runner.run_session import RunContext, Session
+from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.plan import Resumption
 from gitswarm.runner.step.unfinished import drop_conversations, find_unfinished
 from gitswarm.runner.undo.recovery import drop_journals, lay_out, look, standing_partial, take_place, tidy_index
-from gitswarm.runner.workplace import prepare_worktree
 
 
 class Resumed(Struct, frozen=True):
@@ -42,14 +42,14 @@ class Resumed(Struct, frozen=True):
 
 
 def resume_run(
-    repository: Repository, layout: RunLayout, around: Surroundings, asked: ResumeOptions | None = None
+    repository: Repository, layout: RunLayout, context: RunContext, asked: ResumeOptions | None = None
 ) -> Resumed:
     """
     :raises RunHeldError: a live process owns the run.
     :raises NotFoundError: no such run.
     """
     options = asked or ResumeOptions()
-    with hold_run(repository, layout, around, adopt=options.adopt) as held:
+    with hold_run(repository, layout, context, adopt=options.adopt) as held:
         resumed = _resume(held, options)
         push_to_hub(held.session, resumed.state, executes=False)
         return resumed
@@ -57,7 +57,7 @@ def resume_run(
 
 def _resume(held: Held, options: ResumeOptions) -> Resumed:
     session, state = held.session, held.state
-    run, around = session.layout.run_id, session.around
+    run, context = session.layout.run_id, session.context
     session.requests.clear()
     if state.last_step is not None:
         drop_conversations(session, state.last_step.execution)
@@ -70,7 +70,7 @@ def _resume(held: Held, options: ResumeOptions) -> Resumed:
         return _complete(session, state, adopt=options.adopt)
     settings, specs = session.spec.settings, session.specs
     asked_of = asked_engines(settings, specs.flows.values(), specs.sidequests.values())
-    refuse_impossible(settings, asked_of, session.engines, around)
+    refuse_impossible(settings, asked_of, session.engines, context)
     if options.approve and not waits_for_approval(session, state):
         raise SwarmError(f"{run} has no proposal that waits for approval", hint=f"git swarm resume {run}")
     if options.adopt and held.settled and not _is_edited(session, state):
@@ -89,7 +89,7 @@ def _resume(held: Held, options: ResumeOptions) -> Resumed:
     fresh = not state.own_steps and state.end is None
     mention_sandbox(session)
     mention_navigator(session)
-    around.observer.opened(state, str(place.shadow.path))
+    context.observer.opened(state, str(place.shadow.path))
     after = carry_on(session, place, state, decision, None if fresh else resumption)
     return Resumed(after, was_complete=False)
 
@@ -97,7 +97,7 @@ def _resume(held: Held, options: ResumeOptions) -> Resumed:
 def _told(session: Session, state: RunState, options: ResumeOptions) -> RunState:
     """The run with what a person says to it beside an answer."""
     if options.budget:
-        say_limits(session.repository, state, options.budget, session.around.clock())
+        say_limits(session.repository, state, options.budget, session.context.clock())
     if options.feedback is not None or options.accept or options.allow:
         state = _at_an_end(session, state, adopt=options.adopt)
     if options.feedback is not None:
@@ -142,13 +142,13 @@ def _is_edited(session: Session, state: RunState) -> bool:
     return look(session, state, prepare_worktree(session)).is_dirty
 
 
-def _place_to_go_on(session: Session, state: RunState) -> tuple[Workplace, PartialHandoff | None]:
+def _place_to_go_on(session: Session, state: RunState) -> tuple[RunWorktree, PartialHandoff | None]:
     """The worktree as the tip says; or, where a step was interrupted on purpose, with what that step left."""
     partial = standing_partial(session, state)
     if partial is None:
         return take_place(session, state), None
     shadow = prepare_worktree(session)
-    place = Workplace.of(session, shadow)
+    place = RunWorktree.of(session, shadow)
     if not look(session, state, shadow).is_dirty:
         lay_out(session, place, state, partial)
     return place, partial

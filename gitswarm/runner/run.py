@@ -18,11 +18,12 @@ from gitswarm.runner.deciding.preflight import allowance, within_budget
 from gitswarm.runner.deciding.route import decide_next, end_of
 from gitswarm.runner.hub.leased_run import push_to_hub
 from gitswarm.runner.run_processes import STATUS, Request, end_orphans
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import Resumption, plan_step
-from gitswarm.runner.step.position import route_event
 from gitswarm.runner.step.render import proposal_file
+from gitswarm.runner.stored import route_event
 from gitswarm.runner.undo.recovery import keep_partial, partial_fork, partial_path, take_place
 
 _END_KINDS = {
@@ -35,7 +36,7 @@ _END_KINDS = {
 
 
 def carry_on(
-    session: Session, place: Workplace, state: RunState, decision: Decision, resumption: Resumption | None = None
+    session: Session, place: RunWorktree, state: RunState, decision: Decision, resumption: Resumption | None = None
 ) -> RunState:
     """Executes from `decision` until the run ends, however it ends; the state with its `end` commit."""
     push_to_hub(session, state)
@@ -43,7 +44,7 @@ def carry_on(
     try:
         while True:
             decision = within_budget(session, reached, decision)
-            session.around.observer.decided(decision)
+            session.context.observer.decided(decision)
             ending = _end_here(session, reached, decision, executed=reached is not state)
             if ending is not None:
                 return end_run(session, place, reached, ending)
@@ -65,7 +66,7 @@ def carry_on(
                 else:
                     reached = execute_step(session, place, plan)
                 resumption = None
-            session.around.observer.committed(reached)
+            session.context.observer.committed(reached)
             decision = decide_next(session, reached)
             push_to_hub(session, reached)
     except RunInterruptedError:
@@ -81,7 +82,7 @@ def _end_here(session: Session, state: RunState, decision: Decision, *, executed
     """Whether the run ends at this boundary: by its decision, because a person asked, because of `--until`."""
     if decision.to_step is None:
         return RunOutcome(end_of(decision), decision)
-    if session.around.stop_requested():
+    if session.context.stop_requested():
         return RunOutcome(RunStatus.STOPPED, decision, asked="Ctrl-C")
     request = session.requests.read()
     if request is not None:
@@ -90,13 +91,13 @@ def _end_here(session: Session, state: RunState, decision: Decision, *, executed
     again = decision.fork.pending if decision.fork is not None else (decision.to_step,)
     if decision.findings and last is not None and last.step in again:
         return None  # the step is not over: what was found in its work sends it back
-    until = session.around.until
+    until = session.context.until
     if executed and last is not None and until in (last.step, f"{last.flow}/{last.step}"):
         return RunOutcome(RunStatus.STOPPED, decision, asked=f"--until {until}")
     return None
 
 
-def _end_now(session: Session, place: Workplace, state: RunState, decision: Decision) -> RunState:
+def _end_now(session: Session, place: RunWorktree, state: RunState, decision: Decision) -> RunState:
     """Ends the run in the middle of a step. What was paid for is finished; what was not stays in the worktree."""
     end_orphans(session)
     finished = session.store.finish_next(replay(session.repository, session.layout))
@@ -114,7 +115,7 @@ def _end_now(session: Session, place: Workplace, state: RunState, decision: Deci
 
 def _request(session: Session) -> Request:
     """What was asked for when the step was cut off."""
-    return session.requests.read() or Request(wish=session.around.cut_off_means, reason="ended by a signal")
+    return session.requests.read() or Request(wish=session.context.cut_off_means, reason="ended by a signal")
 
 
 class RunOutcome(Struct, frozen=True):
@@ -136,7 +137,7 @@ def ending_at(session: Session, state: RunState, request: Request) -> RunOutcome
     return RunOutcome(STATUS[request.wish], decision, asked=request.reason)
 
 
-def end_run(session: Session, place: Workplace, state: RunState, ending: RunOutcome) -> RunState:
+def end_run(session: Session, place: RunWorktree, state: RunState, ending: RunOutcome) -> RunState:
     """The `end` commit: last decision and terminal event; it seals the notes of the step before it."""
     ending = replace(ending, status=_proven(state, ending.status))
     status = ending.status
@@ -159,7 +160,7 @@ def end_run(session: Session, place: Workplace, state: RunState, ending: RunOutc
     place.index.begin_aligning(after.tip_tree, staged.files)
     place.index.leave()
     for event in events:
-        session.around.observer.event(event)
+        session.context.observer.event(event)
     return after
 
 
@@ -183,7 +184,7 @@ def _end_events(session: Session, state: RunState, ending: RunOutcome) -> list[L
         last = Event(_END_KINDS[status], {"reason": reason, "next_step": decision.to_step, **counts})
     asked = [Event(kind, {"reason": ending.asked}) for kind, end in ANNOUNCED.items() if end is last.kind]
     announced = asked if ending.asked is not None and state.format > 1 else []
-    now = timestamp(session.around.clock())
+    now = timestamp(session.context.clock())
     brought = decision.events if decision.to_step is None else ()  # else with the step
     return [
         LoggedEvent(

@@ -20,7 +20,7 @@ from gitswarm.records.outcome import RunStatus
 from gitswarm.worktree.shadow import find_shadow
 
 if TYPE_CHECKING:
-    from gitswarm.runner.session import Session
+    from gitswarm.runner.run_session import Session
 
 
 MARKER = "SWARM_STEP_OF"
@@ -71,7 +71,7 @@ def end_orphans(session: Session) -> None:
     """Ends what a killed owner left running, and removes the locks that only this run writes."""
     ended = end_processes_with(MARKER, session.mark)
     if ended:
-        session.around.observer.notice(f"ended {ended} processes that an earlier owner left behind")
+        session.context.observer.notice(f"ended {ended} processes that an earlier owner left behind")
     shutil.rmtree(session.scratch, ignore_errors=True)
     remove_ref_locks(session.repository, session.layout)
     locks: list[Path] = []

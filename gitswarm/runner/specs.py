@@ -18,7 +18,7 @@ from gitswarm.routing.conditions import condition_problem
 from gitswarm.routing.macro import DEPLOY, RESET
 from gitswarm.routing.sidequests import pattern_problem
 from gitswarm.runner.prompts import prompt_problems
-from gitswarm.runner.session import FrozenSpecs
+from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.specs.flow import Branch, Flow
 from gitswarm.specs.fragments import ASIDE_TEMPLATE, Fragments, StepTemplate, template_id
 from gitswarm.specs.library import USER_FOLDERS, Library, LoadedFlow

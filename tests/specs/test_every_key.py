@@ -28,7 +28,7 @@ from gitswarm.routing.sidequests import evaluate_triggers
 from gitswarm.routing.situation import ForkBranch, Progress, Rules, Situation
 from gitswarm.routing.transitions import graph_transitions
 from gitswarm.runner.prompts import compile_blank, forecast, plan_json
-from gitswarm.runner.session import FrozenSpecs
+from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.runner.specs import freeze
 from gitswarm.settings import CommandLine, freeze_settings, load_config
 from gitswarm.specs.flow import Flow, Fork, Join

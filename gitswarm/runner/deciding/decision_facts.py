@@ -39,12 +39,19 @@ from gitswarm.runner.containing import contained_alone
 from gitswarm.runner.deciding.preflight import diverged, limit_reached
 from gitswarm.runner.forks.onto_branch import finished
 from gitswarm.runner.run_engines import asked_engines, flow_choice, notices
-from gitswarm.runner.session import Session
-from gitswarm.runner.step.position import branch_of, incoming_decision, joined, newest_at
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.read_artifacts import read_decision
 from gitswarm.runner.step.request import agent_environment
 from gitswarm.runner.step.test_steps import untested
-from gitswarm.runner.stored import envelope_of, evidence_of, told_concern
+from gitswarm.runner.stored import (
+    branch_of,
+    envelope_of,
+    evidence_of,
+    incoming_decision,
+    joined,
+    newest_at,
+    told_concern,
+)
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelRequest, navigator_model
 from gitswarm.specs.sidequest import StallTrigger
@@ -309,8 +316,8 @@ def mention_navigator(session: Session) -> None:
     spec, specs = session.spec, session.specs
     if spec.routing_mode is not RoutingMode.DETERMINISTIC_ONLY:
         asked = asked_engines(spec.settings, specs.flows.values(), specs.sidequests.values())
-        for line in notices(spec.settings, asked, session.around):
-            session.around.observer.notice(line)
+        for line in notices(spec.settings, asked, session.context):
+            session.context.observer.notice(line)
 
 
 def _navigator(session: Session, record: StepRecord) -> Ask | None:

@@ -24,8 +24,8 @@ from gitswarm.routing import driver
 from gitswarm.routing.macro import RESET
 from gitswarm.routing.options import only, pause, retry
 from gitswarm.runner.landing.landing_plan import Wish, short, target_of
-from gitswarm.runner.session import Session
-from gitswarm.runner.step.position import incoming_decision, step_at
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.stored import incoming_decision, step_at
 
 
 def preflight(session: Session) -> str | None:
@@ -33,7 +33,7 @@ def preflight(session: Session) -> str | None:
 
     Only plain commands are looked at: what a shell would make of the others is the shell's to say.
     """
-    path = session.around.env.get("PATH")
+    path = session.context.env.get("PATH")
     for name, command in session.spec.settings.commands.items():
         if command is None or not _is_used(session, name):
             continue

@@ -21,8 +21,8 @@ from gitswarm.routing.options import retry
 from gitswarm.runner.deciding.decision_facts import rules_of, situation_of, unproven
 from gitswarm.runner.deciding.preflight import paused_decision, preflight
 from gitswarm.runner.forks.onto_branch import has_begun, taken_back
-from gitswarm.runner.session import Session
-from gitswarm.runner.step.position import final_decision, incoming_decision
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.stored import final_decision, incoming_decision
 
 
 def decide_next(session: Session, state: RunState) -> Decision:

@@ -30,13 +30,13 @@ from gitswarm.runner.deciding.preflight import allowance
 from gitswarm.runner.forks.onto_branch import bring_onto_branch, finished, fork_commit, state_at
 from gitswarm.runner.run_engines import Engines
 from gitswarm.runner.run_processes import SIBLING_MARKER
-from gitswarm.runner.session import Session, Workplace, off_branch
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree, off_branch, prepare_side
 from gitswarm.runner.step.examine import examine, examine_shared
 from gitswarm.runner.step.execute import ask, close_step, open_step, stage_commit
 from gitswarm.runner.step.plan import OpenStep, Parallel, Resumption, StepOutcome, plan_step
-from gitswarm.runner.step.position import branch_of, newest_at, step_at
+from gitswarm.runner.stored import branch_of, newest_at, step_at
 from gitswarm.runner.undo.recovery import keep_ended
-from gitswarm.runner.workplace import prepare_side
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.station import writes_code
 from gitswarm.worktree.shadow import Side, remove_side
@@ -151,7 +151,7 @@ class _Forking(Struct, frozen=True):
     """What all targets have in common. `start`: the run at the fork."""
 
     session: Session
-    place: Workplace
+    place: RunWorktree
     state: RunState
     decision: Decision
     fork: ForkState
@@ -169,7 +169,7 @@ class _Forking(Struct, frozen=True):
 
 
 def execute_fork(
-    session: Session, place: Workplace, state: RunState, decision: Decision, resumption: Resumption | None
+    session: Session, place: RunWorktree, state: RunState, decision: Decision, resumption: Resumption | None
 ) -> Branched:
     """Executes the pending targets that have no commit yet, and replays the first one that has one on the branch.
 
@@ -231,7 +231,7 @@ def _open(
     place = replace(forking.place, interrupted=iterations)
     if not is_shared:
         side = prepare_side(session, forking.place.shadow, target, fork_commit(fork))
-        place = replace(Workplace.of(session, side), interrupted=iterations)
+        place = replace(RunWorktree.of(session, side), interrupted=iterations)
     is_first = target == fork.pending[0]
     own = decision.model_copy(update={"to_step": target, "events": decision.events if is_first else ()})
     plan = plan_step(session, place, _before(forking, target), own, forking.resumption)
@@ -256,7 +256,7 @@ def _attend(forking: _Forking, steps: Sequence[OpenStep]) -> None:
     session, fork = forking.session, forking.fork
     fork_spec, join = fork_of(forking.flow, fork), join_at(forking.flow, fork.join)
     declared = frozenset(path for step in steps for path in step.declared)
-    parallel = ParallelSteps(steps, session.engines, session.around.clock)
+    parallel = ParallelSteps(steps, session.engines, session.context.clock)
     try:
         for done in parallel:
             step = done.step

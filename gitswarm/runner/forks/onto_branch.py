@@ -15,15 +15,15 @@ from gitswarm.ledger.steps import StepRecord, Tally
 from gitswarm.ledger.store import StagedCommit
 from gitswarm.records.outcome import Result, Status, worse
 from gitswarm.records.routing import ForkState
-from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step.position import incoming_decision
-from gitswarm.runner.stored import envelope_of
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree
+from gitswarm.runner.stored import envelope_of, incoming_decision
 from gitswarm.worktree import snapshot
 
 _ADDED_AGAIN = ("Swarm-Format", "Swarm-Prev-Notes")
 
 
-def bring_onto_branch(session: Session, place: Workplace, state: RunState, sibling: StepRecord) -> RunState:
+def bring_onto_branch(session: Session, place: RunWorktree, state: RunState, sibling: StepRecord) -> RunState:
     """Merges the change of a parallel step with what the others changed; its records and artifacts stay as they are.
 
     Of a failed step only the evidence is taken. A change that conflicts is left out: the step is PARTIAL then, and
@@ -36,7 +36,7 @@ def bring_onto_branch(session: Session, place: Workplace, state: RunState, sibli
         files |= _envelope_of_conflict(session, state, sibling, merged.conflicts)
         message = _with_status(message, worse(sibling.status, Status.PARTIAL))
         others = ", ".join(merged.conflicts)
-        session.around.observer.notice(f"{sibling.step} conflicts in {others}: its code is left out")
+        session.context.observer.notice(f"{sibling.step} conflicts in {others}: its code is left out")
     after = session.store.commit(state, StagedCommit(message, sibling.execution.agent, merged.code, files))
     place.index.leave()
     snapshot.restore(place.shadow, after.tip_tree, session.layout.base)

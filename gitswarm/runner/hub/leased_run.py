@@ -19,7 +19,7 @@ from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Clock
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.undo.recovery import take_place
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.shadow import find_shadow
@@ -149,7 +149,7 @@ def push_to_hub(session: Session, state: RunState, *, executes: bool = True) -> 
     :raises FencedError: another clone has taken it over: what only this one has is kept, and it stands where the hub
         stands.
     """
-    leased = session.around.leased
+    leased = session.context.leased
     if leased is None:
         return
     try:

@@ -18,7 +18,7 @@ from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
 from gitswarm.runner.open_run import hold_run
-from gitswarm.runner.session import Surroundings
+from gitswarm.runner.run_session import RunContext
 from gitswarm.safety.guard import may_hold_runs
 
 _RACES = 10
@@ -122,14 +122,14 @@ class Pulled(Struct, frozen=True):
     kept: str | None = None
 
 
-def pull_run(repository: Repository, remote: Remote, layout: RunLayout, around: Surroundings) -> Pulled:
+def pull_run(repository: Repository, remote: Remote, layout: RunLayout, context: RunContext) -> Pulled:
     """
     :raises RunHeldError: a process executes it here.
     :raises NotFoundError: the hub has no such run.
     """
     before = refs_here(repository, layout)
     if layout.branch not in before:
-        with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
+        with Locks(repository.common_dir).own_run(layout.run_id, timestamp(context.clock())):
             theirs = fetch_run(repository, remote, layout)
             if layout.branch not in theirs:
                 raise NotFoundError(f"{remote.name} has no {layout.run_id}", hint="git swarm list --hub")
@@ -137,20 +137,20 @@ def pull_run(repository: Repository, remote: Remote, layout: RunLayout, around: 
             for name in sorted(theirs, key=lambda ref: (ref == layout.branch, ref)):
                 repository.refs.swap(name, repository.refs.read(name), theirs[name], why="from the hub")
         return Pulled(came=True)
-    with hold_run(repository, layout, around, executes=False) as held:
+    with hold_run(repository, layout, context, executes=False) as held:
         kept = reset_to_hub(held.session, held.state, remote, keeps_ahead=True)
     return Pulled(refs_here(repository, layout) != before, kept)
 
 
-def take_over(repository: Repository, remote: Remote, layout: RunLayout, around: Surroundings) -> LeasedRun:
+def take_over(repository: Repository, remote: Remote, layout: RunLayout, context: RunContext) -> LeasedRun:
     """Makes this clone the owner of a run, and brings here what the hub has: nobody else moves that any more.
 
     :raises RunHeldError: a process executes it here.
     :raises FencedError: others were faster, again and again.
     """
     for _ in range(_RACES):
-        with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
-            leased = LeasedRun(repository, remote, layout, around.clock)
+        with Locks(repository.common_dir).own_run(layout.run_id, timestamp(context.clock())):
+            leased = LeasedRun(repository, remote, layout, context.clock)
             _refuse_held(repository, leased.lease)
             try:
                 leased.take(executes=True, held=leased.lease is not None and leased.lease.held)
@@ -161,7 +161,7 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, around:
             if layout.branch in theirs and theirs == refs_here(repository, layout):
                 return leased
             if layout.branch in theirs or _is_archived(repository, remote, layout):
-                pull_run(repository, remote, layout, around)
+                pull_run(repository, remote, layout, context)
         except SwarmError:
             leased.let_go()
             raise

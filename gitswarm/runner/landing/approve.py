@@ -24,12 +24,12 @@ from gitswarm.records.outcome import Result, RunStatus, Status
 from gitswarm.records.secrets import SecretFound
 from gitswarm.runner.human_steps import ADOPT, OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.landing_plan import Refused, Wish, met_conflict, refuse_rehearsal, users_git, was_played
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import prepare_worktree
 from gitswarm.runner.step.findings import accepted_so_far, not_waived
 from gitswarm.runner.step.test_steps import is_test_step, untested
 from gitswarm.runner.stored import evidence_of, open_concerns
 from gitswarm.runner.undo.recovery import look, standing_partial
-from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.specs.flow import Flow
 
 
@@ -364,7 +364,7 @@ def _try_signing(session: Session, state: RunState) -> Refused | None:
             "git config --global gpg.format ssh && git config --global user.signingkey ~/.ssh/id_ed25519.pub",
         )
     me = session.repository.committer()
-    trial = NewCommit(state.tip_tree, (), "can I sign?\n", Person(HUMAN, me.email), me, session.around.clock())
+    trial = NewCommit(state.tip_tree, (), "can I sign?\n", Person(HUMAN, me.email), me, session.context.clock())
     try:
         users.signed(trial)
     except GitFailedError as error:

@@ -37,7 +37,7 @@ from gitswarm.runner.landing.landing_plan import (
     short,
     users_git,
 )
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.worktree.land import Checkout, checkouts_of, fast_forward, in_the_way
 
 

@@ -21,9 +21,9 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.text import shorten
 from gitswarm.runner.containing import contained, let_go
 from gitswarm.runner.landing.landing_plan import Refused, Way, short, users_git, users_hooks
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import landing_place
 from gitswarm.runner.step.request import command_order
-from gitswarm.runner.workplace import landing_place
 from gitswarm.specs.flow import Step
 from gitswarm.worktree.land import commit_hooks
 from gitswarm.worktree.shadow import Shadow, find_shadow
@@ -156,7 +156,7 @@ def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> 
         containment=walls,
     )
     try:
-        return CommandEngine(None, session.around.clock).run(asked, emit)
+        return CommandEngine(None, session.context.clock).run(asked, emit)
     finally:
         let_go(session, "landing")
 
@@ -188,7 +188,7 @@ def _without_checkout(session: Session, shape: CommitSpec) -> Made | Spoiled:
 
 def _with_hooks(session: Session, shape: CommitSpec, place: Shadow) -> Made | Spoiled:
     """`git commit` of the user in a worktree that holds exactly what lands."""
-    users = UsersGit(session.around.env, place.path, session.repository.git.before)
+    users = UsersGit(session.context.env, place.path, session.repository.git.before)
     folder = users_hooks(session)
     # husky and others make their folder for a checkout, not for every worktree.
     elsewhere = ("-c", f"core.hooksPath={folder.path}") if folder.missing_in(place.path) else ()

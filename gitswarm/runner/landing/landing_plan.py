@@ -13,7 +13,7 @@ from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
 from gitswarm.records.run_spec import LandStrategy
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.worktree.land import Checkout, HooksFolder, changed_hooks, checkouts_of, hooks_folder
 
 
@@ -299,7 +299,7 @@ def users_hooks(session: Session) -> HooksFolder:
 def users_git(session: Session) -> UsersGit:
     """Git as the user would call it in the main checkout: never in the run's, where much is forbidden."""
     repository = session.repository
-    return UsersGit(session.around.env, repository.main_folder, repository.git.before)
+    return UsersGit(session.context.env, repository.main_folder, repository.git.before)
 
 
 def ahead(session: Session, state: RunState, tip: str) -> str:

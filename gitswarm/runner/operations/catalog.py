@@ -22,9 +22,10 @@ from gitswarm.runner.landing.landing_plan import Landed, Refused, Way, Wish, dec
 from gitswarm.runner.operations.forge.feedback import Harvest
 from gitswarm.runner.operations.forge.publish import Publish, secrets_in
 from gitswarm.runner.operations.forge.watch_ci import MERGE_RESULT, WatchCi
+from gitswarm.runner.operations.learning import WriteTrail
 from gitswarm.runner.operations.reset import CarryOver, FetchUpstream, Rebase
-from gitswarm.runner.operations.wisdom import WriteTrail
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.judge import described
 from gitswarm.runner.step.operation import KernelStep, execute_operation, reported
 from gitswarm.runner.step.plan import StepPlan
@@ -236,7 +237,7 @@ OPERATIONS: Mapping[Operation, Callable[[KernelStep], kernel.Operation]] = {
 }
 
 
-def execute_kernel_step(session: Session, place: Workplace, plan: StepPlan) -> RunState:
+def execute_kernel_step(session: Session, place: RunWorktree, plan: StepPlan) -> RunState:
     """Carries out and commits a step with an operation; the state after it."""
     if plan.step.operation is None:
         raise ValueError(f"{plan.step.id} has no operation")

@@ -13,10 +13,9 @@ from gitswarm.records.routing import Action, Decision
 from gitswarm.records.text import shorten
 from gitswarm.routing.forks import branch_outcome
 from gitswarm.routing.macro import GATE
-from gitswarm.runner.session import Session
-from gitswarm.runner.step.position import branch_of, joined
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.read_artifacts import read_decision, read_matrix, standing_criteria
-from gitswarm.runner.stored import envelope_of, evidence_of, open_concerns
+from gitswarm.runner.stored import branch_of, envelope_of, evidence_of, joined, open_concerns
 from gitswarm.specs.compile import Briefing, Criterion, Critique, Role, reads_trail
 from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, pack_instructions, pack_trail, priority_of
 from gitswarm.specs.flow import Flow, Join, Step

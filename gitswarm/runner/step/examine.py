@@ -22,7 +22,8 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.records.secrets import SecretFound
 from gitswarm.records.text import listed
 from gitswarm.runner.containing import mention_refused
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.judge import described, judge_step
 from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.proving import with_proof
@@ -197,7 +198,7 @@ def _put_back(session: Session, step: OpenStep, tree: str, left: str) -> list[st
             f"code that {name} changed, but may not change",
             {"Swarm-Step": name, "Swarm-Flow": step.plan.flow.id, "Swarm-Reason": "put back"},
         )
-        session.around.observer.notice(
+        session.context.observer.notice(
             f"{listed(changed)}: {name} may not change this; restored, and its version is kept in {kept}"
         )
         snapshot.restore(step.place.shadow, tree, session.layout.base)
@@ -219,7 +220,7 @@ def _bring_back(session: Session, step: OpenStep) -> list[str]:
     is_open = session.sandbox.wall is None and not step.plan.step.is_kernel
     found = step.place.watch.put_back(kept) if is_open else []
     if found:
-        session.around.observer.notice(
+        session.context.observer.notice(
             f"{listed(found)}: changed during {step.name}; restored, and the changed version is kept in {kept}"
         )
     found += [f"{name} of the worktree" for name in reattach(step.place.shadow)]
@@ -233,7 +234,7 @@ def _bring_back(session: Session, step: OpenStep) -> list[str]:
     return found
 
 
-def _report_nested(session: Session, place: Workplace, journal: Journal) -> list[str]:
+def _report_nested(session: Session, place: RunWorktree, journal: Journal) -> list[str]:
     moved = []
     for name, kept_as in quarantine_nested(session, place):
         journal.append(Event(EventKind.REPOSITORY_QUARANTINED, {"path": f"{name}/.git", "kept_as": kept_as}))
@@ -245,7 +246,7 @@ def _quarantine(session: Session) -> Path:
     return session.repository.swarm_dir / "quarantine" / session.layout.run_id
 
 
-def quarantine_nested(session: Session, place: Workplace) -> Iterator[tuple[str, str]]:
+def quarantine_nested(session: Session, place: RunWorktree) -> Iterator[tuple[str, str]]:
     """Takes the `.git` out of repositories in the worktree that are neither its submodules nor ignored.
 
     Yields the folder, and the name under which its `.git` is kept.
@@ -276,7 +277,7 @@ def search_since(session: Session, tree: str) -> Search:
     repository = session.repository
     base = repository.refs.read(session.layout.base_ref)
     known = (repository.objects.commit(base).tree,) if base is not None else ()
-    return Search(session.redactor.find_in_code, tree, known, session.around.observer.notice)
+    return Search(session.redactor.find_in_code, tree, known, session.context.observer.notice)
 
 
 def take_out(session: Session, shadow: Shadow, staged: Staged, journal: Journal) -> tuple[SecretFound, ...]:
@@ -295,12 +296,12 @@ def keep(session: Session, shadow: Shadow, flagged: Sequence[Flagged]) -> list[t
     kept = []
     for item in flagged:
         if not item.found:
-            session.around.observer.notice(
+            session.context.observer.notice(
                 f"{readable(item.path)} stays: the file that was to replace it was left out"
             )
             continue
         kept_as = keep_copy(shadow, item, store, session.redactor.scrub)
         first = item.found[0]
-        session.around.observer.notice(f"{described(first)}: the file is kept as {store / kept_as}")
+        session.context.observer.notice(f"{described(first)}: the file is kept as {store / kept_as}")
         kept.append((item, kept_as))
     return kept

@@ -19,10 +19,10 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.text import usd
 from gitswarm.runner.containing import let_go
 from gitswarm.runner.run_engines import OWN
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.examine import examine
 from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
-from gitswarm.runner.step.position import route_event
 from gitswarm.runner.step.render import (
     changes_event,
     commit_message,
@@ -33,17 +33,18 @@ from gitswarm.runner.step.render import (
 )
 from gitswarm.runner.step.request import copies_of, step_request
 from gitswarm.runner.step.unfinished import conversation_folder, drop_conversations, keep_conversation, lay_work_out
+from gitswarm.runner.stored import route_event
 from gitswarm.safety.sandbox.bubblewrap import watched
 from gitswarm.worktree import snapshot
 
 
-def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState:
+def execute_step(session: Session, place: RunWorktree, plan: StepPlan) -> RunState:
     """Executes a step and commits it; the state after it."""
     step = open_step(session, place, plan)
     try:
         engine = session.engines[plan.choice.key]
         with ending_strays():
-            result = ask(engine, step.request, step.journal.append, session.around.clock)
+            result = ask(engine, step.request, step.journal.append, session.context.clock)
         outcome = examine(session, step, result)
         commit = stage_commit(session, step, outcome)
         place.folder.write(commit.contents)
@@ -61,11 +62,11 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
     return state
 
 
-def open_step(session: Session, place: Workplace, plan: StepPlan) -> OpenStep:
+def open_step(session: Session, place: RunWorktree, plan: StepPlan) -> OpenStep:
     """Journals why the step is executed, and that it is now."""
-    around = session.around
+    context = session.context
     folder = journal_folder(session.repository, session.layout)
-    journal = Journal(folder, plan.execution, around.clock, around.observer.event, session.redactor)
+    journal = Journal(folder, plan.execution, context.clock, context.observer.event, session.redactor)
     try:
         journal.append_all(_first_events(plan, "" if plan.choice == OWN else session.sandbox.containment.name))
         lay_work_out(session, place, plan)

@@ -21,7 +21,7 @@ from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.kept_promises import (
     artifact_findings,
     content_after,

@@ -17,7 +17,7 @@ from gitswarm.records.evidence import CheckOutcome, Concern, Evidence, Flag, Tes
 from gitswarm.records.outcome import Status, worse
 from gitswarm.records.secrets import SecretFound
 from gitswarm.routing.forks import cap_of
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.findings import find_concerns
 from gitswarm.runner.step.plan import StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import (

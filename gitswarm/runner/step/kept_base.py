@@ -17,7 +17,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.case_results import BaseTests
 from gitswarm.records.execution import BRANCH_PREFIX
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 
 _BRANCHES = f"refs/heads/{BRANCH_PREFIX}"
 _MOST_RUNS = 200
@@ -26,7 +26,7 @@ _DECIDING = ("PATH", "VIRTUAL_ENV", "PYTHONPATH", "NODE_PATH", "NODE_ENV", "CI",
 
 
 def base_key(session: Session, tree: str, line: str) -> str:
-    env, settings = session.around.env, session.spec.settings
+    env, settings = session.context.env, session.spec.settings
     walls = session.sandbox.containment.name
     about = [tree, line, settings.setup, walls, *(env.get(name) for name in _DECIDING)]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:32]

@@ -17,7 +17,7 @@ from gitswarm.records.evidence import Concern, Evidence, concern_id
 from gitswarm.records.outcome import Status
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.records.text import listed
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.plan import StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import tree_at_entry
 from gitswarm.runner.step.test_steps import is_test_step

@@ -18,7 +18,8 @@ from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Decision
 from gitswarm.runner.run_engines import OWN
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.specs.flow import Step
@@ -39,7 +40,7 @@ def operation_plan(
     )
 
 
-def execute_operation(session: Session, place: Workplace, plan: StepPlan, operation: Operation) -> RunState:
+def execute_operation(session: Session, place: RunWorktree, plan: StepPlan, operation: Operation) -> RunState:
     own = replace(session, engines={**session.engines, OWN.key: KernelEngine(operation)})
     return execute_step(own, place, plan)
 
@@ -48,7 +49,7 @@ class KernelStep(Struct, frozen=True):
     """One execution of a kernel step: the run that it finds, and where it works."""
 
     session: Session
-    place: Workplace
+    place: RunWorktree
     plan: StepPlan
 
     @property

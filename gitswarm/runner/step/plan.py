@@ -25,10 +25,11 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.run_engines import choice_of
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.briefing import brief
-from gitswarm.runner.step.position import outcome_at, station_at, step_at
 from gitswarm.runner.step.test_steps import project_command
+from gitswarm.runner.stored import outcome_at, station_at, step_at
 from gitswarm.specs.compile import PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.fragments import template_id
@@ -120,7 +121,7 @@ class OpenStep(Struct, frozen=True):
     run's notes, by ref."""
 
     plan: StepPlan
-    place: Workplace
+    place: RunWorktree
     journal: Journal
     request: StepRequest
     notes: Mapping[str, str | None] = field(default_factory=dict)
@@ -172,13 +173,13 @@ class StepOutcome(Struct, frozen=True):
         return self.result.status is Result.FAILED
 
 
-def declared_paths(place: Workplace, plan: StepPlan) -> frozenset[str]:
+def declared_paths(place: RunWorktree, plan: StepPlan) -> frozenset[str]:
     """The files in RUN_BASE that a step may write, relative to the worktree."""
     return frozenset(f"{place.folder.base}/{path}" for path in plan.artifacts)
 
 
 def plan_step(
-    session: Session, place: Workplace, state: RunState, decision: Decision, resumption: Resumption | None
+    session: Session, place: RunWorktree, state: RunState, decision: Decision, resumption: Resumption | None
 ) -> StepPlan:
     flow = session.specs.flows[decision.next_flow]
     step = step_at(session, flow.id, decision.to_step or "", decision.stack)
@@ -213,8 +214,8 @@ def plan_step(
     )
 
 
-def _commands(session: Session, place: Workplace, station: Station) -> dict[str, str]:
-    env = project_environment(session.around.env)
+def _commands(session: Session, place: RunWorktree, station: Station) -> dict[str, str]:
+    env = project_environment(session.context.env)
     found = {name: project_command(session, name, place.shadow.path, env) for name in station.verification.commands}
     return {name: line for name, line in found.items() if line is not None}
 

@@ -33,14 +33,14 @@ from gitswarm.records.evidence import ExtraRun, extra_run_words
 from gitswarm.records.outcome import Result
 from gitswarm.records.proof import RemovedTest
 from gitswarm.runner.containing import contained, let_go
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import landing_place
 from gitswarm.runner.step.kept_base import base_key, base_to_keep, kept_base
 from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import criteria_elsewhere, named_criteria
 from gitswarm.runner.step.request import ask_for_names, command_order, package_scripts
 from gitswarm.runner.step.test_steps import is_test_step, is_within, suite_paths
 from gitswarm.runner.stored import envelope_of, text_changes
-from gitswarm.runner.workplace import landing_place
 
 _CODE = frozenset({".py", ".js", ".cjs", ".mjs", ".jsx", ".ts", ".tsx", ".rb", ".php"})
 """Suffixes of what is loaded by lying beside tests; data there does nothing by itself."""
@@ -310,7 +310,7 @@ class _ExtraRuns(Struct):
         limit_s = self.left_s if kind == "base" else min(self.left_s, usual_s)
         if limit_s <= 0:
             return "no time"
-        observer = self.session.around.observer
+        observer = self.session.context.observer
         observer.notice(extra_run_words(kind))
         try:
             found = self.make(tree, line, limit_s)
@@ -337,7 +337,7 @@ def _tested(session: Session, step: OpenStep, tree: str, line: str | None, limit
             step.request, worktree=place.path, run_base=run_base, env=env, command=order, containment=walls
         )
         began = time.time()
-        result = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
+        result = CommandEngine(None, session.context.clock).run(ask_for_names(asked), lambda _event: None)
         let_go(session, "landing")
         if result.status is Result.FAILED:
             return "no time" if result.duration_ms >= order.timeout_s * 1000 else "not possible"

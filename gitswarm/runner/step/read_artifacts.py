@@ -35,7 +35,7 @@ from gitswarm.records.gate_decision import (
 from gitswarm.records.review import PullRequestStatus, ReviewWorklist, WorklistCount, count_worklist
 from gitswarm.records.text import listed
 from gitswarm.records.wisdom import Learnings, Proposals
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.test_steps import is_test_record
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.station import promised_artifacts

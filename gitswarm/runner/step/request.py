@@ -25,7 +25,8 @@ from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import contained, contained_environment
 from gitswarm.runner.run_engines import OWN
 from gitswarm.runner.run_processes import MARKER, SIBLING_MARKER
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step, project_command
 from gitswarm.runner.step.unfinished import conversation_folder
@@ -39,7 +40,7 @@ from gitswarm.specs.station import promised_artifacts
 _NO_PROMPT = Prompt("This step runs a command of the project; no model is asked.", "")
 
 
-def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:
+def step_request(session: Session, place: RunWorktree, plan: StepPlan) -> StepRequest:
     worktree = place.shadow.path
     run_base = worktree / session.layout.base
     env = agent_environment(session, plan.step.agent)
@@ -66,7 +67,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
         promised=promised_artifacts(plan.flow, plan.station) if plan.before.is_judged else (),
         env=env,
-        withheld=frozenset(session.around.env.keys() - env.keys()),
+        withheld=frozenset(session.context.env.keys() - env.keys()),
         scratch=session.scratch,
         terms=_terms(plan),
         decide=_permissions(session, place, plan, env),
@@ -119,7 +120,7 @@ def package_scripts(worktree: Path) -> dict[str, str]:
         return {}
 
 
-def _permissions(session: Session, place: Workplace, plan: StepPlan, env: Mapping[str, str]) -> Decide:
+def _permissions(session: Session, place: RunWorktree, plan: StepPlan, env: Mapping[str, str]) -> Decide:
     """What the agent may do: its station's capabilities, in the worktree that it works in."""
     ground = RunScope(
         worktree=place.shadow.path,
@@ -137,7 +138,7 @@ def _permissions(session: Session, place: Workplace, plan: StepPlan, env: Mappin
 
 def _folders_of_agents(session: Session) -> dict[str, str]:
     """Those that an engine's own environment names."""
-    own = (each for access in session.around.access.values() for each in access.env.items())
+    own = (each for access in session.context.access.values() for each in access.env.items())
     return {name: value for name, value in own if name in FOLDERS_OF_AGENTS}
 
 
@@ -153,7 +154,7 @@ def _rules(settings: FrozenSettings) -> PolicyRules:
 
 def agent_environment(session: Session, agent: str) -> dict[str, str]:
     """Of every process that works for the run."""
-    given = passed_on(project_environment(session.around.env), session.spec.settings.policy.env)
+    given = passed_on(project_environment(session.context.env), session.spec.settings.policy.env)
     env = walled(given, agent_identity(agent))
     return env | {MARKER: session.mark, "RUN_ID": session.layout.run_id} | contained_environment(session)
 

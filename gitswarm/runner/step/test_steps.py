@@ -17,7 +17,7 @@ from gitswarm.records.command_names import TEST
 from gitswarm.records.globs import gitignore
 from gitswarm.records.outcome import Result
 from gitswarm.records.run_spec import FrozenSettings
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.specs.flow import Flow, ShellCommand, Step
 
 

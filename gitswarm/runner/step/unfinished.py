@@ -14,7 +14,8 @@ from gitswarm.records.engine_outcome import KeptConversation
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.plan import OpenStep, StepPlan, declared_paths
 from gitswarm.worktree import snapshot
 
@@ -31,7 +32,7 @@ def conversation_folder(session: Session, execution: Execution) -> Path:
     return conversations_of(session.repository, session.layout.run_id) / name
 
 
-def find_unfinished(session: Session, state: RunState, place: Workplace, decision: Decision) -> Path | None:
+def find_unfinished(session: Session, state: RunState, place: RunWorktree, decision: Decision) -> Path | None:
     """The conversation that the step that is next left when it failed, if nothing has happened since."""
     record = state.last_step
     if record is None or (record.flow, record.step) != (decision.next_flow, decision.to_step):
@@ -61,14 +62,14 @@ def _kept_in(folder: Path) -> KeptConversation:
     return KeptConversation.from_json((folder / _RECORD).read_bytes())
 
 
-def lay_work_out(session: Session, place: Workplace, plan: StepPlan) -> None:
+def lay_work_out(session: Session, place: RunWorktree, plan: StepPlan) -> None:
     """Makes the worktree what it was when the conversation that the step goes on with ended."""
     # Of an execution with the same name that was taken back.
     shutil.rmtree(conversation_folder(session, plan.execution), ignore_errors=True)
     if plan.unfinished is None:
         return
     whose = execution_of(plan.unfinished)
-    session.around.observer.notice(f"{plan.execution.name} continues the conversation of {whose}")
+    session.context.observer.notice(f"{plan.execution.name} continues the conversation of {whose}")
     place.index.leave()
     snapshot.restore(place.shadow, _kept_in(plan.unfinished).tree, session.layout.base)
     snapshot.align_index(place.shadow, plan.before.tip_tree)

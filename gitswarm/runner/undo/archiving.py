@@ -17,7 +17,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.containing import caches_of
 from gitswarm.runner.run_processes import remove_ref_locks
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.unfinished import conversations_of
 from gitswarm.runner.undo.discard import discard_worktree, own_refs
 
@@ -31,7 +31,7 @@ def archive_run(session: Session, state: RunState) -> None:
     discard_worktree(session, state, force=False)
     found = overview(repository, layout, state)
     refs = {name: repository.refs.read(name) or "" for name in own_refs(repository, layout)}
-    ArchiveStore(repository, session.around.clock).put(found, refs)
+    ArchiveStore(repository, session.context.clock).put(found, refs)
     # From here on the archive has all of it, and without its branch it is read from there.
     repository.refs.swap(layout.branch, refs[layout.branch], None, why="archived")
     _sweep(repository, layout)

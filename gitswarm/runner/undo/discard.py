@@ -27,7 +27,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
 from gitswarm.records.execution import BRANCH_PREFIX, RUN_ID
 from gitswarm.runner.containing import caches_of
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.unfinished import conversations_of
 from gitswarm.runner.undo.recovery import SetAsideReason, interrupted, look, retire_sides, set_aside
 from gitswarm.worktree import snapshot, submodules
@@ -154,7 +154,7 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
     away = _place_in_trash(repository, layout, shadow)
     record = Discarded(
         run_id=layout.run_id,
-        discarded_at=timestamp(session.around.clock()),
+        discarded_at=timestamp(session.context.clock()),
         worktree=_encoded(away.folder) if away else None,
         path=_encoded(away.path) if away else None,
         copied=tuple(_encoded(name) for name in away.copied) if away else (),

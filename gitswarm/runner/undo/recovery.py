@@ -22,9 +22,9 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
 from gitswarm.records.engine_outcome import PartialHandoff
 from gitswarm.records.execution import Execution
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import RunWorktree, opened_side, prepare_worktree
 from gitswarm.runner.step.examine import keep, quarantine_nested, search_since
-from gitswarm.runner.workplace import opened_side, prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.land import remove_landing
 from gitswarm.worktree.repository_watch import IndexWatch
@@ -48,7 +48,7 @@ class Leftover(Struct, frozen=True):
         return Staged(self.code, self.flagged)
 
 
-def take_place(session: Session, state: RunState) -> Workplace:
+def take_place(session: Session, state: RunState) -> RunWorktree:
     """The run's worktree, exactly as its tip says. What a killed owner left is set aside.
 
     :raises SetupFailedError: the worktree was gone and cannot be made again.
@@ -60,11 +60,11 @@ def take_place(session: Session, state: RunState) -> Workplace:
         _set_interrupted_aside(session, state, shadow, left)
         snapshot.restore(shadow, state.tip_tree, session.layout.base)
     else:
-        Workplace.of(session, shadow).folder.examine(state.tip_tree, frozenset())
+        RunWorktree.of(session, shadow).folder.examine(state.tip_tree, frozenset())
         snapshot.align_index(shadow, state.tip_tree)
     for journal in left.journals:
         journal.path.unlink(missing_ok=True)
-    return Workplace.of(session, shadow)
+    return RunWorktree.of(session, shadow)
 
 
 def retire_sides(session: Session, state: RunState) -> bool:
@@ -89,7 +89,7 @@ def keep_ended(session: Session, state: RunState, shadow: Shadow, journal: OpenJ
     reason = interrupted([journal])
     start = session.repository.objects.commit(shadow.branch).tree if shadow.is_detached else state.tip_tree
     name = set_aside(session, state, shadow, _photograph(session, shadow, start), reason)
-    session.around.observer.notice(f"{reason.title} was set aside: git show --stat {name}")
+    session.context.observer.notice(f"{reason.title} was set aside: git show --stat {name}")
     return name
 
 
@@ -112,7 +112,7 @@ def tidy_index(session: Session, state: RunState) -> None:
     """The last commit may have come home just now, without the index of a worktree that is still there."""
     shadow = find_shadow(session.repository, session.layout.branch)
     if shadow is not None:
-        Workplace.of(session, shadow).folder.examine(state.tip_tree, frozenset())
+        RunWorktree.of(session, shadow).folder.examine(state.tip_tree, frozenset())
         snapshot.align_index(shadow, state.tip_tree)
 
 
@@ -134,8 +134,8 @@ def _photograph(session: Session, shadow: Shadow, before: str, also: Sequence[st
 
 
 def _quarantine_all(session: Session, shadow: Shadow) -> None:
-    for name, kept_as in quarantine_nested(session, Workplace.of(session, shadow)):
-        session.around.observer.notice(f"{name} was a repository of its own: its .git is kept as {kept_as}")
+    for name, kept_as in quarantine_nested(session, RunWorktree.of(session, shadow)):
+        session.context.observer.notice(f"{name} was a repository of its own: its .git is kept as {kept_as}")
 
 
 def drop_journals(session: Session, state: RunState) -> list[OpenJournal]:
@@ -212,7 +212,7 @@ def _set_interrupted_aside(session: Session, state: RunState, shadow: Shadow, le
         reason = interrupted(journals) if journals else dirty
         before = Restoring(state.tip_tree, reason)
         name = set_aside_before(session, state, shadow, replace(left, journals=journals), before)
-        session.around.observer.notice(f"{reason.title} was set aside: git show --stat {name}")
+        session.context.observer.notice(f"{reason.title} was set aside: git show --stat {name}")
 
 
 def journal_files(session: Session, journals: Sequence[OpenJournal]) -> dict[Execution, bytes]:
@@ -235,7 +235,7 @@ def _run_files(worktree: Path, base: str) -> dict[str, bytes]:
     }
 
 
-def keep_partial(session: Session, place: Workplace, state: RunState) -> PartialHandoff | None:
+def keep_partial(session: Session, place: RunWorktree, state: RunState) -> PartialHandoff | None:
     """Keeps what an interrupted step left; the worktree stays as it is. None when no step was executing."""
     left = look(session, state, place.shadow)
     if not left.journals:
@@ -269,7 +269,7 @@ def _partial(session: Session, state: RunState, journal: OpenJournal, kept: str)
         step_id=journal.step,
         iteration=journal.iteration,
         end=state.ends + 1,
-        interrupted_at=timestamp(session.around.clock()),
+        interrupted_at=timestamp(session.context.clock()),
         summary="",
         files=(),
         kept=kept,
@@ -294,7 +294,7 @@ def standing_partial(session: Session, state: RunState) -> PartialHandoff | None
     return None
 
 
-def lay_out(session: Session, place: Workplace, state: RunState, partial: PartialHandoff) -> None:
+def lay_out(session: Session, place: RunWorktree, state: RunState, partial: PartialHandoff) -> None:
     """Puts kept work back into a worktree that does not have it any more."""
     kept = session.repository.refs.read(partial.kept)
     if kept is None:

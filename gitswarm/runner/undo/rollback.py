@@ -13,7 +13,8 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_worktree import prepare_worktree
 from gitswarm.runner.undo.recovery import (
     Leftover,
     Restoring,
@@ -23,7 +24,6 @@ from gitswarm.runner.undo.recovery import (
     retire_sides,
     set_aside_before,
 )
-from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.shadow import Shadow, find_shadow
 

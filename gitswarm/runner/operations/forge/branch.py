@@ -20,7 +20,7 @@ from gitswarm.runner.operations.forge.github import GitHub
 from gitswarm.runner.operations.forge.gitlab import GitLab
 from gitswarm.runner.operations.forge.program import Forge, ForgeCli, ForgeError, Remark
 from gitswarm.runner.run_processes import MARKER
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 
 _MOST_BODY = 60_000  # GitHub takes 65,536 characters
 _MOST_TITLE = 200
@@ -220,7 +220,7 @@ def configured_forge(session: Session) -> Forge | None:
         raise ForgeError(
             f"remote '{rules.remote}' is on no server that {rules.forge} could ask", hint="git remote -v"
         )
-    env = {name: value for name, value in session.around.env.items() if name not in LOCAL_VARIABLES}
+    env = {name: value for name, value in session.context.env.items() if name not in LOCAL_VARIABLES}
     # A call that outlives us is ended by whoever resumes the run, before it asks what is there.
     program = ForgeCli(rules.forge, {**env, MARKER: session.mark}, session.repository.main_folder)
     return make(program, place.host, place.path)

@@ -22,7 +22,7 @@ from gitswarm.records.secrets import Scrub
 from gitswarm.runner.human_steps import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.operations.forge.branch import NO_FORGE, branch_of, configured_forge, is_ours
 from gitswarm.runner.operations.forge.program import CiCheck, ForgeError, Remark
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.operation import KernelStep, reported
 from gitswarm.runner.stored import evidence_of
 

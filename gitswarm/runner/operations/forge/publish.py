@@ -29,7 +29,7 @@ from gitswarm.runner.operations.forge.branch import (
     target_there,
 )
 from gitswarm.runner.operations.forge.program import Forge, ForgeError, PullRequest, Remark
-from gitswarm.runner.session import Session
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.judge import described
 from gitswarm.runner.step.operation import KernelStep, reported
 from gitswarm.specs.station import RunArtifact, parse_artifact

@@ -82,7 +82,7 @@ class WatchCi(Struct, frozen=True):
         seen = self._look(forge, commit)
         if not seen.is_done and not seen.reason:
             notice = f"waiting for the checks of {commit[:12]}, {timeout} s at most; Ctrl-C stops the wait"
-            self.step.session.around.observer.notice(notice)
+            self.step.session.context.observer.notice(notice)
         while not seen.is_done and not seen.reason:
             passed = time.monotonic() - started
             if passed >= timeout or (not seen.checks and passed >= NO_CHECKS_S):
@@ -109,7 +109,7 @@ class WatchCi(Struct, frozen=True):
         """
         session, until = self.step.session, time.monotonic() + seconds
         while time.monotonic() < until:
-            if session.around.stop_requested() or session.requests.read() is not None:
+            if session.context.stop_requested() or session.requests.read() is not None:
                 raise RunInterruptedError
             request.ended.wait(min(_GLANCE_S, max(0.0, until - time.monotonic())))
 

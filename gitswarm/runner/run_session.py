@@ -1,26 +1,23 @@
-"""Everything that a run needs while a process owns it."""
+"""What a run needs while a process owns it, and who watches it. An observer is notified, and answers nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from gitswarm.ledger.copies import siblings
-from gitswarm.ledger.layout import AGENT_DOMAIN, RunLayout, agent_identity
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.state import RunState
+from gitswarm.records.event import LoggedEvent
 from gitswarm.records.instructions import Instructions
+from gitswarm.records.routing import Decision
+from gitswarm.records.secrets import Scrubber
 from gitswarm.records.wisdom import ScentTrail
 from gitswarm.runner.run_processes import process_mark
-from gitswarm.safety.environment import walled
-from gitswarm.safety.guard import is_installed_hook
 from gitswarm.safety.sandbox.trial import Sandbox
-from gitswarm.worktree.repository_watch import IndexWatch, RepositoryWatch
-from gitswarm.worktree.run_folder import RunFolder
-from gitswarm.worktree.submodules import NestedFinder
 
 if TYPE_CHECKING:
     from gitswarm.engines.base import EngineAccess
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from gitswarm.records.review import Feedback
     from gitswarm.records.run_spec import RunSpec
     from gitswarm.runner.hub.leased_run import LeasedRun
-    from gitswarm.runner.observer import Observer
     from gitswarm.runner.run_engines import Engines
     from gitswarm.runner.run_processes import Requests, Wish
     from gitswarm.runner.stored import StoredTests
@@ -44,10 +40,10 @@ if TYPE_CHECKING:
     from gitswarm.specs.script import Script
     from gitswarm.specs.sidequest import Sidequest
     from gitswarm.specs.station import Station
-    from gitswarm.worktree.shadow import Placement, Shadow
+    from gitswarm.worktree.shadow import Placement
 
 
-class Surroundings(Struct, frozen=True):
+class RunContext(Struct, frozen=True):
     """What the process was given: nothing below the command line reads it by itself."""
 
     env: Mapping[str, str]
@@ -94,7 +90,7 @@ class Session(Struct, frozen=True):
     spec: RunSpec
     specs: FrozenSpecs
     engines: Engines
-    around: Surroundings
+    context: RunContext
     redactor: Redactor
     stored_tests: StoredTests
     sandbox: Sandbox = field(default_factory=Sandbox)
@@ -111,55 +107,61 @@ class Session(Struct, frozen=True):
         return self.repository.swarm_dir / "sessions" / self.layout.run_id
 
 
-class Workplace(Struct, frozen=True):
-    """The run's worktree and what watches over it while this process lives."""
+class Observer(Protocol):
+    def opened(self, state: RunState, worktree: str) -> None:
+        """The run has its branch and worktree and is about to execute."""
 
-    shadow: Shadow
-    folder: RunFolder
-    nested: NestedFinder
-    index: IndexWatch
-    watch: RepositoryWatch
-    interrupted: Mapping[tuple[str, str], int]
-    """Highest iteration per (flow, step) of executions that need not be on the branch."""
+    def event(self, event: LoggedEvent) -> None:
+        """Something happened; the event is on disk already."""
 
-    @classmethod
-    def of(cls, session: Session, shadow: Shadow) -> Workplace:
-        folder = RunFolder(shadow.path, session.layout.base, session.repository.objects)
-        # Filters run on what agents wrote: with what an agent could do itself.
-        shadow = replace(shadow, git=replace(shadow.git, env=_walled_git(shadow.git.env)))
-        interrupted = off_branch(session)
-        watch = _watch(session, shadow)
-        return cls(shadow, folder, NestedFinder(shadow.path), IndexWatch(shadow), watch, interrupted)
+    def committed(self, state: RunState) -> None:
+        """A step was committed."""
 
-    def leave(self) -> None:
-        """From here on whatever changes is the step's."""
-        self.index.leave()
-        self.watch.leave()
+    def decided(self, decision: Decision) -> None: ...
+
+    def notice(self, text: str) -> None:
+        """Something that a person should know, in one line."""
 
 
-def _walled_git(env: Mapping[str, str]) -> dict[str, str]:
-    ours = {name: value for name, value in env.items() if name.startswith("GIT_")}
-    return {**walled(env, agent_identity("git")), **ours}
+class DiscreetObserver(Struct, frozen=True):
+    """Tells another observer what it is told, without secrets: what is shown may go to a log.
+
+    Events, and states that are read from commits, have none.
+    """
+
+    told: Observer
+    scrubber: Scrubber
+
+    def opened(self, state: RunState, worktree: str) -> None:
+        self.told.opened(state, worktree)
+
+    def event(self, event: LoggedEvent) -> None:
+        self.told.event(event)
+
+    def committed(self, state: RunState) -> None:
+        self.told.committed(state)
+
+    def decided(self, decision: Decision) -> None:
+        self.told.decided(decision)
+
+    def notice(self, text: str) -> None:
+        self.told.notice(self.scrubber.scrub(text))
 
 
-def _watch(session: Session, shadow: Shadow) -> RepositoryWatch:
-    home, repository = session.around.env.get("HOME", ""), session.repository
-    config_home = session.around.env.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    outside = (Path(home, ".gitconfig"), Path(config_home, "git", "config")) if home else ()
-    return RepositoryWatch(shadow, repository.common_dir, repository.refs, outside, is_installed_hook, AGENT_DOMAIN)
+class SilentObserver:
+    """Watches and says nothing."""
 
+    def opened(self, state: RunState, worktree: str) -> None:
+        pass
 
-def off_branch(session: Session) -> dict[tuple[str, str], int]:
-    """Highest iteration per (flow, step) of executions that need not be on the branch: interrupted ones, and those
-    beside others."""
-    highest: dict[tuple[str, str], int] = {}
-    found = [
-        (kept["Swarm-Flow"], kept["Swarm-Step"], int(kept["Swarm-Iteration"]))
-        for _name, kept in session.store.kept_work()
-        if "Swarm-Iteration" in kept
-    ]
-    records = siblings(session.repository, session.layout)
-    found += [(record.flow, record.step, record.execution.iteration) for record in records]
-    for flow, step, iteration in found:
-        highest[flow, step] = max(highest.get((flow, step), 0), iteration)
-    return highest
+    def event(self, event: LoggedEvent) -> None:
+        pass
+
+    def committed(self, state: RunState) -> None:
+        pass
+
+    def decided(self, decision: Decision) -> None:
+        pass
+
+    def notice(self, text: str) -> None:
+        pass

@@ -1,19 +1,26 @@
-"""Gets a run its worktree: found, added, set up."""
+"""The worktree of a run and what watches over it; those of parallel steps, and of tests: added, filled, set up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from gitswarm.ledger.copies import siblings
+from gitswarm.ledger.layout import AGENT_DOMAIN, agent_identity
 from gitswarm.processes import CommandLimits
 from gitswarm.runner.containing import contained, contained_environment, let_go
 from gitswarm.runner.run_processes import MARKER
-from gitswarm.runner.session import Session
-from gitswarm.safety.environment import without_credentials
+from gitswarm.runner.run_session import Session
+from gitswarm.safety.environment import walled, without_credentials
+from gitswarm.safety.guard import is_installed_hook
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.land import add_landing, remove_landing
+from gitswarm.worktree.repository_watch import IndexWatch, RepositoryWatch
+from gitswarm.worktree.run_folder import RunFolder
 from gitswarm.worktree.setup import copy_untracked, run_setup
 from gitswarm.worktree.shadow import (
     Shadow,
@@ -28,6 +35,61 @@ from gitswarm.worktree.shadow import (
     reattach,
     recorded_path,
 )
+from gitswarm.worktree.submodules import NestedFinder
+
+
+class RunWorktree(Struct, frozen=True):
+    """The run's worktree and what watches over it while this process lives."""
+
+    shadow: Shadow
+    folder: RunFolder
+    nested: NestedFinder
+    index: IndexWatch
+    watch: RepositoryWatch
+    interrupted: Mapping[tuple[str, str], int]
+    """Highest iteration per (flow, step) of executions that need not be on the branch."""
+
+    @classmethod
+    def of(cls, session: Session, shadow: Shadow) -> RunWorktree:
+        folder = RunFolder(shadow.path, session.layout.base, session.repository.objects)
+        # Filters run on what agents wrote: with what an agent could do itself.
+        shadow = replace(shadow, git=replace(shadow.git, env=_walled_git(shadow.git.env)))
+        interrupted = off_branch(session)
+        watch = _watch(session, shadow)
+        return cls(shadow, folder, NestedFinder(shadow.path), IndexWatch(shadow), watch, interrupted)
+
+    def leave(self) -> None:
+        """From here on whatever changes is the step's."""
+        self.index.leave()
+        self.watch.leave()
+
+
+def _walled_git(env: Mapping[str, str]) -> dict[str, str]:
+    ours = {name: value for name, value in env.items() if name.startswith("GIT_")}
+    return {**walled(env, agent_identity("git")), **ours}
+
+
+def _watch(session: Session, shadow: Shadow) -> RepositoryWatch:
+    home, repository = session.context.env.get("HOME", ""), session.repository
+    config_home = session.context.env.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    outside = (Path(home, ".gitconfig"), Path(config_home, "git", "config")) if home else ()
+    return RepositoryWatch(shadow, repository.common_dir, repository.refs, outside, is_installed_hook, AGENT_DOMAIN)
+
+
+def off_branch(session: Session) -> dict[tuple[str, str], int]:
+    """Highest iteration per (flow, step) of executions that need not be on the branch: interrupted ones, and those
+    beside others."""
+    highest: dict[tuple[str, str], int] = {}
+    found = [
+        (kept["Swarm-Flow"], kept["Swarm-Step"], int(kept["Swarm-Iteration"]))
+        for _name, kept in session.store.kept_work()
+        if "Swarm-Iteration" in kept
+    ]
+    records = siblings(session.repository, session.layout)
+    found += [(record.flow, record.step, record.execution.iteration) for record in records]
+    for flow, step, iteration in found:
+        highest[flow, step] = max(highest.get((flow, step), 0), iteration)
+    return highest
 
 
 def prepare_worktree(session: Session) -> Shadow:
@@ -36,7 +98,7 @@ def prepare_worktree(session: Session) -> Shadow:
     :raises SetupFailedError: the project's setup command failed, or there is no place for the worktree.
     """
     branch = session.layout.branch
-    path = choose_path(session.repository, session.layout.run_id, session.around.placement)
+    path = choose_path(session.repository, session.layout.run_id, session.context.placement)
     shadow = find_shadow(session.repository, branch) or follow_moved(session.repository, branch, path)
     if shadow is not None:
         reattach(shadow)
@@ -93,7 +155,7 @@ def _mention_gone(session: Session) -> None:
     gone = recorded_path(session.repository, session.layout.branch)
     if gone is not None:
         notice = f"{gone} is gone: the worktree is made again from the last commit; edits are where it was moved to"
-        session.around.observer.notice(notice)
+        session.context.observer.notice(notice)
 
 
 def _equipped(session: Session, shadow: Shadow) -> Shadow:
@@ -109,7 +171,7 @@ def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:
     """Copies files and runs the setup command; the files that were copied."""
     copied_files: tuple[str, ...] = ()
     settings = session.spec.settings
-    observer = session.around.observer
+    observer = session.context.observer
     source = session.repository.checkout_git if session.repository.checkout else None
     if source is not None and settings.copy_patterns:
         objects = session.repository.objects
@@ -124,7 +186,7 @@ def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:
             observer.notice(f"not copied: {name}: {reason}")
     if settings.setup:
         observer.notice(f"setup: {settings.setup}")
-        env = {**session.around.env, MARKER: session.mark}
+        env = {**session.context.env, MARKER: session.mark}
         copies = f"setup.{shadow.path.name}"
         limits = CommandLimits(settings.setup_timeout_s, containment=contained(session, shadow, copies, None))
         if session.sandbox.wall is not None:

@@ -1,13 +1,14 @@
 """Objects as the bytes that their ids are made of: nothing is believed that does not hash to its own name.
 
-Reads only; git's replacement refs and grafts do not count.
+Reads only; git's replacement refs and grafts do not count. libgit2 hashes what it reads, as `git fsck` does, and
+refuses two objects that were made to have one SHA-1.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -15,21 +16,18 @@ from msgspec import Struct
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.libgit2 import pygit2
-from gitswarm.git.object_reader import EMPTY_TREE, Person, hash_object
+from gitswarm.git.object_reader import DIRECTORY, EMPTY_TREE, Person, hash_object
 from gitswarm.git.process import Git
 
-DIRECTORY = 0o040000
-GITLINK = 0o160000
-_ENTRY = re.compile(rb"([0-7]+) ([^\0]*)\0(.{20})", re.DOTALL)
+_ENTRY = re.compile(rb"[0-7]+ [^\0]*\0.{20}", re.DOTALL)
 """Of a tree: mode, name, id."""
+_ID = 20
 _KINDS: Mapping[int, str] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
 Kind = Literal["commit", "tree", "blob"]
 
 
 class TreeEntry(NamedTuple):
-    """A tuple: a run's trees have tens of thousands of them."""
-
     mode: int
     id: str
 
@@ -62,15 +60,17 @@ class TreeChange(Struct, frozen=True):
 
 
 class SealedObjects:
-    """Every object is read and hashed once; trees are kept. `seen` counts the objects that were right."""
+    """Every object is read and hashed once; commits and trees are kept. `seen` counts the objects that were right."""
 
     def __init__(self, repository: pygit2.Repository, git: Git) -> None:
         """
         :param git: fetches what a partial clone lacks; libgit2 cannot.
         """
+        pygit2.settings.enable_strict_hash_verification(value=True)
         self._odb = repository.odb
         self._git = git
-        self._trees: dict[str, Entries] = {EMPTY_TREE: {}}
+        self._commits: dict[str, SealedCommit] = {}
+        self._trees: dict[str, Sequence[bytes]] = {EMPTY_TREE: ()}
         self._sound: set[str] = set()
 
     @property
@@ -86,11 +86,8 @@ class SealedObjects:
         except (KeyError, ValueError, OSError, pygit2.GitError) as error:
             why = "is missing" if isinstance(error, KeyError) else "is damaged"
             raise _garbled(object_id, why) from error
+        self._sound.add(object_id)
         found = _KINDS.get(int(number), "unknown")
-        if object_id not in self._sound:
-            if hash_object(found, content) != object_id:
-                raise _garbled(object_id, "is damaged: its bytes hash to another id")
-            self._sound.add(object_id)
         if found != kind:
             raise _garbled(object_id, f"is not a {kind} but a {found}")
         return content
@@ -111,29 +108,26 @@ class SealedObjects:
         """
         :raises GarbledError: as `read`.
         """
-        head, _gap, message = self.read(commit_id, "commit").partition(b"\n\n")
-        headers: dict[bytes, list[bytes]] = {}
-        for line in head.split(b"\n"):
-            name, _blank, value = line.partition(b" ")
-            headers.setdefault(name, []).append(value)
-        tree, author, committer = (headers.get(name, [b""])[0] for name in (b"tree", b"author", b"committer"))
-        parents = tuple(parent.decode("ascii", "replace") for parent in headers.get(b"parent", []))
-        return SealedCommit(
-            commit_id,
-            tree.decode("ascii", "replace"),
-            parents,
-            _person(author),
-            _person(committer),
-            message.decode(errors="replace"),
-        )
+        known = self._commits.get(commit_id)
+        if known is None:
+            known = self._commits[commit_id] = _commit(commit_id, self.read(commit_id, "commit"))
+        return known
 
     def tree(self, tree_id: str) -> Entries:
         """
         :raises GarbledError: as `read`.
         """
+        return _entries(self._raw_entries(tree_id))
+
+    def _raw_entries(self, tree_id: str) -> Sequence[bytes]:
+        """Each as the tree has it: of two trees of a run nearly all are the same."""
         known = self._trees.get(tree_id)
         if known is None:
-            known = self._trees[tree_id] = _entries(tree_id, self.read(tree_id, "tree"))
+            content = self.read(tree_id, "tree")
+            known = _ENTRY.findall(content)
+            if sum(map(len, known)) != len(content):
+                raise _garbled(tree_id, "is not a tree that git can read")
+            self._trees[tree_id] = known
         return known
 
     def entry(self, tree_id: str, path: str) -> TreeEntry | None:
@@ -147,7 +141,9 @@ class SealedObjects:
             if above is None or not above.is_folder:
                 return None
             tree_id = above.id
-        return self.tree(tree_id).get(name)
+        ending = b" %s\0" % os.fsencode(name)
+        found = [each for each in self._raw_entries(tree_id) if each[:-_ID].endswith(ending)]
+        return _entries(found).get(name)
 
     def files(self, tree_id: str) -> Iterator[tuple[str, TreeEntry]]:
         """Everything below a tree that is no folder, with its path.
@@ -163,8 +159,10 @@ class SealedObjects:
         """
         if old == new:
             return
-        before, after = self.tree(old), self.tree(new)
-        for name in sorted({name for name, _entry in before.items() ^ after.items()}):
+        raw = self._raw_entries(old), self._raw_entries(new)
+        same = frozenset(raw[0]).intersection(raw[1])
+        before, after = (_entries(each for each in entries if each not in same) for entries in raw)
+        for name in sorted(before.keys() | after.keys()):
             left, right = before.get(name), after.get(name)
             path = f"{folder}{name}"
             inner = [entry.id if entry and entry.is_folder else EMPTY_TREE for entry in (left, right)]
@@ -213,14 +211,29 @@ def _named(found: Iterator[tuple[str, TreeEntry | None]]) -> Iterator[tuple[str,
     yield from ((path, entry) for path, entry in found if entry is not None)
 
 
-def _entries(tree_id: str, content: bytes) -> Entries:
-    found = _ENTRY.findall(content)
-    if sum(len(mode) + len(name) + len(entry_id) + 2 for mode, name, entry_id in found) != len(content):
-        raise _garbled(tree_id, "is not a tree that git can read")
-    return {
-        name.decode(errors="surrogateescape"): TreeEntry(int(mode, 8), entry_id.hex())
-        for mode, name, entry_id in found
-    }
+def _commit(commit_id: str, content: bytes) -> SealedCommit:
+    head, _gap, message = content.partition(b"\n\n")
+    headers: dict[bytes, list[bytes]] = {}
+    for line in head.split(b"\n"):
+        name, _blank, value = line.partition(b" ")
+        headers.setdefault(name, []).append(value)
+    tree, author, committer = (headers.get(name, [b""])[0] for name in (b"tree", b"author", b"committer"))
+    return SealedCommit(
+        commit_id,
+        tree.decode("ascii", "replace"),
+        tuple(parent.decode("ascii", "replace") for parent in headers.get(b"parent", [])),
+        _person(author),
+        _person(committer),
+        message.decode(errors="replace"),
+    )
+
+
+def _entries(raw: Iterable[bytes]) -> Entries:
+    found: dict[str, TreeEntry] = {}
+    for entry in raw:
+        mode, _blank, name = entry[:-_ID].partition(b" ")
+        found[name[:-1].decode(errors="surrogateescape")] = TreeEntry(int(mode, 8), entry[-_ID:].hex())
+    return found
 
 
 def _person(line: bytes) -> Person:

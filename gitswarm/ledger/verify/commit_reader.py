@@ -10,8 +10,8 @@ from typing import Literal, get_args
 from msgspec import Struct, field
 
 from gitswarm.errors import GarbledError
-from gitswarm.git.object_reader import EMPTY_TREE
-from gitswarm.git.sealed import GITLINK, SealedCommit, SealedObjects, TreeChange
+from gitswarm.git.object_reader import EMPTY_TREE, GITLINK
+from gitswarm.git.sealed import SealedCommit, SealedObjects, TreeChange
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import CommitMessage, Kind, parse_message

@@ -34,7 +34,7 @@ from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.operation import execute_operation, operation_plan
 from gitswarm.runner.step.plan import OutOfBand, Resumption
-from gitswarm.runner.undo.recovery import drop_journals, look, standing_partial, take_place, tidy_index
+from gitswarm.runner.undo.recovery import drop_journals, look, restore_worktree, standing_partial, tidy_index
 from gitswarm.worktree.land import remove_landing
 
 ADOPT = "adopt"
@@ -63,11 +63,11 @@ def commit_human_step(
     :raises SwarmError: there is nothing to adopt, or another step is next than the one to skip.
     """
     # What is refused must not have decided that a run goes on which would end here.
-    edited = _place_with_edits(session, state) if options.adopt else None
+    edited = _worktree_with_edits(session, state) if options.adopt else None
     decision = pending_decision(session, state)
     skipped = _step_to_skip(session, state, decision, options.skip) if options.skip is not None else None
     decision = decide_by_hand(session, state, decision)
-    place = edited or take_place(session, state)
+    place = edited or restore_worktree(session, state)
     if edited is not None:
         state = _adopt(session, place, state, decision)
         decision = repeat_decision(session, state, decision)
@@ -77,7 +77,7 @@ def commit_human_step(
     return place, state, decision
 
 
-def _place_with_edits(session: Session, state: RunState) -> RunWorktree:
+def _worktree_with_edits(session: Session, state: RunState) -> RunWorktree:
     """The worktree with what a person changed there.
 
     :raises SwarmError: nothing, or it is what a step left that was cut off.
@@ -164,7 +164,7 @@ def settled(session: Session, state: RunState) -> RunState:
     if newest is None or not newest.by_command or newest.commit != state.tip:
         run = session.layout.run_id
         raise SwarmError(f"{run} was interrupted: it is not complete", hint=f"git swarm resume {run}")
-    return _end_again(session, take_place(session, state), state, newest.parent)
+    return _end_again(session, restore_worktree(session, state), state, newest.parent)
 
 
 def execute_out_of_band(session: Session, state: RunState, what: OutOfBandStep) -> RunState:
@@ -172,7 +172,7 @@ def execute_out_of_band(session: Session, state: RunState, what: OutOfBandStep) 
 
     :param state: a run that has ended.
     """
-    return _execute_ended(session, take_place(session, state), state, what)
+    return _execute_ended(session, restore_worktree(session, state), state, what)
 
 
 def adopt_out_of_band(session: Session, state: RunState) -> RunState | None:

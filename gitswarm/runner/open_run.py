@@ -28,7 +28,7 @@ from gitswarm.runner.run import end_run, ending_at
 from gitswarm.runner.run_processes import Request, end_orphans
 from gitswarm.runner.run_session import FrozenSpecs, RunContext, Session
 from gitswarm.runner.specs import read_frozen
-from gitswarm.runner.undo.recovery import take_place
+from gitswarm.runner.undo.recovery import restore_worktree
 from gitswarm.runner.undo.rollback import keep_rolled_back, stand_on_new_ground
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
@@ -201,5 +201,5 @@ def end_unowned(repository: Repository, layout: RunLayout, context: RunContext, 
     with hold_run(repository, layout, context) as held:
         if held.state.end is not None:
             return held.state
-        place = take_place(held.session, held.state)
+        place = restore_worktree(held.session, held.state)
         return end_run(held.session, place, held.state, ending_at(held.session, held.state, request))

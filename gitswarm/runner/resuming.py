@@ -29,7 +29,7 @@ from gitswarm.runner.run_session import RunContext, Session
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.plan import Resumption
 from gitswarm.runner.step.unfinished import drop_conversations, find_unfinished
-from gitswarm.runner.undo.recovery import drop_journals, lay_out, look, standing_partial, take_place, tidy_index
+from gitswarm.runner.undo.recovery import drop_journals, lay_out, look, restore_worktree, standing_partial, tidy_index
 
 
 class Resumed(Struct, frozen=True):
@@ -82,7 +82,7 @@ def _resume(held: Held, options: ResumeOptions) -> Resumed:
         place, state, decision = commit_human_step(session, state, options)
         resumption = Resumption(options.answer)
     else:
-        place, partial = _place_to_go_on(session, state)
+        place, partial = _worktree_to_continue(session, state)
         decision = pending_decision(session, state, approve=options.approve)
         unfinished = None if partial else find_unfinished(session, state, place, decision)
         resumption = Resumption(options.answer, partial.summary if partial else "", unfinished)
@@ -117,7 +117,7 @@ def _at_an_end(session: Session, state: RunState, *, adopt: bool) -> RunState:
     if adopt or state.end is not None or _ends_with_a_word(state):
         return settled(session, state)
     request = Request(wish="stop", reason="asked by hand")
-    return end_run(session, take_place(session, state), state, ending_at(session, state, request))
+    return end_run(session, restore_worktree(session, state), state, ending_at(session, state, request))
 
 
 def _ends_with_a_word(state: RunState) -> bool:
@@ -142,11 +142,11 @@ def _is_edited(session: Session, state: RunState) -> bool:
     return look(session, state, prepare_worktree(session)).is_dirty
 
 
-def _place_to_go_on(session: Session, state: RunState) -> tuple[RunWorktree, PartialHandoff | None]:
+def _worktree_to_continue(session: Session, state: RunState) -> tuple[RunWorktree, PartialHandoff | None]:
     """The worktree as the tip says; or, where a step was interrupted on purpose, with what that step left."""
     partial = standing_partial(session, state)
     if partial is None:
-        return take_place(session, state), None
+        return restore_worktree(session, state), None
     shadow = prepare_worktree(session)
     place = RunWorktree.of(session, shadow)
     if not look(session, state, shadow).is_dirty:

@@ -24,7 +24,7 @@ from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import Resumption, plan_step
 from gitswarm.runner.step.render import proposal_file
 from gitswarm.runner.stored import route_event
-from gitswarm.runner.undo.recovery import keep_partial, partial_fork, partial_path, take_place
+from gitswarm.runner.undo.recovery import keep_partial, partial_fork, partial_path, restore_worktree
 
 _END_KINDS = {
     RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,
@@ -102,11 +102,11 @@ def _end_now(session: Session, place: RunWorktree, state: RunState, decision: De
     end_orphans(session)
     finished = session.store.finish_next(replay(session.repository, session.layout))
     if finished.tip != state.tip:
-        take_place(session, finished)
+        restore_worktree(session, finished)
         return end_run(session, place, finished, ending_at(session, finished, _request(session)))
     if decision.decision is Action.FORK:
         partial = partial_fork(session, finished)
-        place = take_place(session, finished)
+        place = restore_worktree(session, finished)
     else:
         partial = keep_partial(session, place, finished)
     request = _request(session)

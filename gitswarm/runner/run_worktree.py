@@ -129,7 +129,7 @@ def prepare_side(session: Session, shadow: Shadow, step: str, commit: str) -> Sh
 
 
 @contextmanager
-def landing_place(session: Session, shadow: Shadow, commit: str, tree: str) -> Iterator[Shadow]:
+def temporary_worktree(session: Session, shadow: Shadow, commit: str, tree: str) -> Iterator[Shadow]:
     """A worktree with the files of `tree`, set up as the run's is, HEAD detached at `commit`; gone afterwards.
 
     :param shadow: the run's worktree.

@@ -20,7 +20,7 @@ from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Clock
 from gitswarm.runner.run_session import Session
-from gitswarm.runner.undo.recovery import take_place
+from gitswarm.runner.undo.recovery import restore_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.shadow import find_shadow
 
@@ -179,7 +179,7 @@ def reset_to_hub(session: Session, state: RunState, remote: Remote, *, keeps_ahe
         return None
     shadow = find_shadow(repository, layout.branch)
     if shadow is not None or live_journals(repository, layout):
-        shadow = take_place(session, state).shadow
+        shadow = restore_worktree(session, state).shadow
     for name, commit in _renamed(layout, refs_here(repository, layout), theirs).items():
         swap(name, None, commit, why="the hub has another one of that name")
     ours = refs_here(repository, layout)

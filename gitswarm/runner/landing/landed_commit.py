@@ -22,7 +22,7 @@ from gitswarm.records.text import shorten
 from gitswarm.runner.containing import contained, let_go
 from gitswarm.runner.landing.landing_plan import Refused, Way, short, users_git, users_hooks
 from gitswarm.runner.run_session import Session
-from gitswarm.runner.run_worktree import landing_place
+from gitswarm.runner.run_worktree import temporary_worktree
 from gitswarm.runner.step.request import command_order
 from gitswarm.specs.flow import Step
 from gitswarm.worktree.land import commit_hooks
@@ -134,7 +134,7 @@ def make_commit(
     shadow = find_shadow(session.repository, session.layout.branch)
     if shadow is None or not (test or hooks):
         return _without_checkout(session, shape)
-    with landing_place(session, shadow, shape.parents[0], shape.tree) as place:
+    with temporary_worktree(session, shadow, shape.parents[0], shape.tree) as place:
         tested = _test(session, place, request, emit) if test else None
         if tested is not None and (tested.status is Result.FAILED or (tested.check and tested.check.passed is False)):
             return Spoiled(_failing(session, tested), tested)

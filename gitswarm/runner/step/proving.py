@@ -34,7 +34,7 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.proof import RemovedTest
 from gitswarm.runner.containing import contained, let_go
 from gitswarm.runner.run_session import Session
-from gitswarm.runner.run_worktree import landing_place
+from gitswarm.runner.run_worktree import temporary_worktree
 from gitswarm.runner.step.kept_base import base_key, base_to_keep, kept_base
 from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import criteria_elsewhere, named_criteria
@@ -325,7 +325,7 @@ def _tested(session: Session, step: OpenStep, tree: str, line: str | None, limit
 
     :raises SetupFailedError: the project's setup failed there.
     """
-    with landing_place(session, step.place.shadow, step.plan.before.base, tree) as place:
+    with temporary_worktree(session, step.place.shadow, step.plan.before.base, tree) as place:
         run_base = place.path / session.layout.base
         env = {**step.request.env, "RUN_BASE": str(run_base)}
         order = command_order(session, step.plan.step, place.path, env)

@@ -48,7 +48,7 @@ class Leftover(Struct, frozen=True):
         return Staged(self.code, self.flagged)
 
 
-def take_place(session: Session, state: RunState) -> RunWorktree:
+def restore_worktree(session: Session, state: RunState) -> RunWorktree:
     """The run's worktree, exactly as its tip says. What a killed owner left is set aside.
 
     :raises SetupFailedError: the worktree was gone and cannot be made again.

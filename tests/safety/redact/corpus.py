@@ -284,7 +284,7 @@ _HARMLESS: tuple[Callable[[Dice], str], ...] = (
     lambda dice: f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{dice.letters(43)} ops@host",
     lambda dice: f"2026-11-20T10:11:12.{dice.digits(3)}Z",
     lambda dice: f".swarm/runs/run-20261120-101112-{dice.hexed(6)}/build/receipts/author_tests-test-author.json",
-    lambda dice: f"gitswarm/runner/undo/recovery.py:{dice.digits(2)}: in take_place",
+    lambda dice: f"gitswarm/runner/undo/recovery.py:{dice.digits(2)}: in restore_worktree",
     lambda dice: f"index {dice.hexed(7)}..{dice.hexed(7)} 100644",
     lambda dice: f"@@ -{dice.digits(2)},7 +{dice.digits(2)},9 @@ def _private_key_of(session: Session) -> str:",
     lambda dice: f"refs/swarm/run-20261120-101112-{dice.hexed(6)}/fork/{dice.hexed(12)}/write",

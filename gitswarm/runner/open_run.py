@@ -29,7 +29,7 @@ from gitswarm.runner.run_processes import Request, end_orphans
 from gitswarm.runner.run_session import FrozenSpecs, RunContext, Session
 from gitswarm.runner.specs import read_frozen
 from gitswarm.runner.undo.recovery import restore_worktree
-from gitswarm.runner.undo.rollback import keep_rolled_back, stand_on_new_ground
+from gitswarm.runner.undo.rollback import keep_rolled_back, move_to_new_base
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.worktree.shadow import checked_out_elsewhere
@@ -74,10 +74,10 @@ def hold_run(
         _refuse_foreign_checkout(session)
         end_orphans(session)
         _bring_branch_back(session)
-        state = stand_on_new_ground(session, session.store.finish_next(replay(repository, layout)))
+        state = move_to_new_base(session, session.store.finish_next(replay(repository, layout)))
         found = repository.refs.read(layout.branch)
         _settle_foreign_commits(session, state, adopt=adopt)
-        state = stand_on_new_ground(session, _settle_strayed(session, state, adopt=adopt))
+        state = move_to_new_base(session, _settle_strayed(session, state, adopt=adopt))
         session.store.complete_creation(state)
         _mend_notes(session, state)
         follow_approval(repository, state)

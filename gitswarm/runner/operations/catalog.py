@@ -31,7 +31,7 @@ from gitswarm.runner.step.operation import KernelStep, execute_operation, report
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.read_artifacts import MERGE_DECISION, read_decision, tree_at_entry
 from gitswarm.runner.stored import open_concerns
-from gitswarm.runner.undo.rollback import stand_on_new_ground
+from gitswarm.runner.undo.rollback import move_to_new_base
 from gitswarm.specs.flow import Operation
 
 _MOST_FINDINGS = 50
@@ -244,4 +244,4 @@ def execute_kernel_step(session: Session, place: RunWorktree, plan: StepPlan) ->
     operation = OPERATIONS[plan.step.operation](KernelStep(session, place, plan))
     after = execute_operation(session, place, plan, operation)
     follow_approval(session.repository, after)
-    return stand_on_new_ground(session, after)
+    return move_to_new_base(session, after)

@@ -197,7 +197,7 @@ RESET = "reset"
 """`Swarm-Reason` of the old chain."""
 
 
-def stand_on_new_ground(session: Session, state: RunState) -> RunState:
+def move_to_new_base(session: Session, state: RunState) -> RunState:
     """The run on the base that its commits say it belongs on; whoever was killed in between asks again.
 
     :raises SwarmError: the run shares commits with another one.
@@ -206,7 +206,7 @@ def stand_on_new_ground(session: Session, state: RunState) -> RunState:
     if not state.ground.is_moved or state.shared or repository.refs.read(session.layout.branch) != state.tip:
         return state
     copies = write_copies(repository, state)
-    _keep_old_base(session, state)
+    _keep_old_chain(session, state)
     store.copy_notes(copies)
     store.move_branch(state.tip, copies[state.tip], "reset")
     after = replay(repository, session.layout)
@@ -218,7 +218,7 @@ def stand_on_new_ground(session: Session, state: RunState) -> RunState:
     return after
 
 
-def _keep_old_base(session: Session, state: RunState) -> None:
+def _keep_old_chain(session: Session, state: RunState) -> None:
     """The old chain with its notes."""
     objects, refs = session.repository.objects, session.repository.refs
     for name, kept in session.store.kept_work():

@@ -238,24 +238,24 @@ class _Collected(Struct):
 
     def add(self, path: str, depth: int = 0) -> None:
         """The file at `path`, then what it imports; nothing where there is no file."""
-        followed = self._followed(path)
-        if followed is None:
+        resolved = self._resolved(path)
+        if resolved is None:
             return
-        blob = followed[1]
+        blob = resolved[1]
         known = self.by_blob.get(blob)
         if known is not None:
             if path != known.path and path not in known.also:
                 self.by_blob[blob] = known.model_copy(update={"also": (*known.also, path)})
             return
-        content = self.objects.file(self.tree, followed[0])
+        content = self.objects.file(self.tree, resolved[0])
         text = (content or b"").decode(errors="replace").replace("\0", "").strip()
-        imported = list(_imports(followed[0], text)) if depth < _DEPTH else []
+        imported = list(_imports(resolved[0], text)) if depth < _DEPTH else []
         if _IMPORT.sub("", text).strip():
             self.by_blob[blob] = Instruction(path=path, blob=blob, text=text)
         for name in imported:
             self.add(name, depth + 1)
 
-    def _followed(self, path: str) -> tuple[str, str] | None:
+    def _resolved(self, path: str) -> tuple[str, str] | None:
         """Path and blob of the file that `path` names, links followed; None: there is none in the tree."""
         for _link in range(_DEPTH):
             entry = self._entry(path)

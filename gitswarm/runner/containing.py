@@ -129,7 +129,7 @@ def mention_refused(session: Session, containment: Containment) -> None:
         session.context.observer.notice(f"{refusal}{place}")
 
 
-def let_go(session: Session, name: str) -> None:
+def remove_copies(session: Session, name: str) -> None:
     """Removes the copies that `contained` made; nobody has read them. Some file systems take long for a folder: the
     next step does not wait for it, the end of the run does."""
     own = _copies(session, name)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gitswarm.ledger.copies import siblings
 from gitswarm.ledger.layout import AGENT_DOMAIN, agent_identity
 from gitswarm.processes import CommandLimits
-from gitswarm.runner.containing import contained, contained_environment, let_go
+from gitswarm.runner.containing import contained, contained_environment, remove_copies
 from gitswarm.runner.run_processes import MARKER
 from gitswarm.runner.run_session import Session
 from gitswarm.safety.environment import walled, without_credentials
@@ -194,5 +194,5 @@ def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:
         try:
             run_setup(settings.setup, shadow.path, env, limits)
         finally:
-            let_go(session, copies)
+            remove_copies(session, copies)
     return copied_files

@@ -182,7 +182,7 @@ def diverged(session: Session, state: RunState) -> str | None:
     local = repository.refs.read(target) if target is not None else None
     if target is None or local is None:
         return None
-    tip = newer(repository, state.base, local, followed(repository, target))
+    tip = newer(repository, state.base, local, upstream_tip(repository, target))
     looked_at = repository.refs.read(session.layout.upstream_ref)
     if tip in (None, state.base, looked_at) or is_in(repository, tip or "", state.base):
         return None
@@ -192,7 +192,7 @@ def diverged(session: Session, state: RunState) -> str | None:
     return f"{short(target)} moved to {(tip or '')[:12]}, which conflicts with the run in {listed(found.conflicts)}"
 
 
-def followed(repository: Repository, branch: str) -> str | None:
+def upstream_tip(repository: Repository, branch: str) -> str | None:
     """Where the remote-tracking branch of a local one was when the user fetched."""
     name = repository.git.output("for-each-ref", "--format=%(upstream)", branch).decode(errors="replace").strip()
     return repository.refs.read(name) if name else None

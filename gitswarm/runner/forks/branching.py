@@ -45,7 +45,7 @@ _ENDING_S = 20.0
 _POLL_S = 0.05
 
 
-class Done(Struct, frozen=True):
+class ReturnedStep(Struct, frozen=True):
     """A step whose engine has returned."""
 
     step: OpenStep
@@ -72,14 +72,14 @@ class ParallelSteps:
     def __init__(self, steps: Sequence[OpenStep], engines: Engines, clock: Clock) -> None:
         self._clock = clock
         self._engines = engines
-        self._queue: SimpleQueue[_Emitted | Done | _Broken] = SimpleQueue()
+        self._queue: SimpleQueue[_Emitted | ReturnedStep | _Broken] = SimpleQueue()
         self._threads = {
             step.name: threading.Thread(target=self._work, args=(step,), name=step.name, daemon=True)
             for step in steps
         }
         self.running = {step.name: step for step in steps}
 
-    def __iter__(self) -> Iterator[Done]:
+    def __iter__(self) -> Iterator[ReturnedStep]:
         for thread in self._threads.values():
             thread.start()
         while self.running:
@@ -135,7 +135,7 @@ class ParallelSteps:
 
         try:
             result = ask(self._engines[step.plan.choice.key], step.request, emit, self._clock)
-            self._queue.put(Done(step, result))
+            self._queue.put(ReturnedStep(step, result))
         except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
             self._queue.put(_Broken(error))
 

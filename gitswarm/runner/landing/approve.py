@@ -185,7 +185,7 @@ def _never(session: Session, state: RunState) -> str:
     return ""
 
 
-def speaking(word: ApprovalKind, subject: Subject, handoff: Handoff) -> Operation:
+def approval_operation(word: ApprovalKind, subject: Subject, handoff: Handoff) -> Operation:
     """The operation of a step that says this word about the code; its commit stands on `subject.tip`."""
 
     def operation(_request: StepRequest, _emit: Emit) -> StepResult:
@@ -302,7 +302,9 @@ def approve_run(
         unsigned = _try_signing(session, state)
         if unsigned is not None:
             return unsigned
-    step = OutOfBandStep(APPROVE, HUMAN, speaking(ApprovalKind.APPROVES, subject, handoff), make, accepted=accepted)
+    step = OutOfBandStep(
+        APPROVE, HUMAN, approval_operation(ApprovalKind.APPROVES, subject, handoff), make, accepted=accepted
+    )
     return _said(session, execute_out_of_band(session, state, step), subject)
 
 
@@ -325,7 +327,7 @@ def reject_run(session: Session, state: RunState, why: str) -> Approval | Refuse
     if earlier is not None and (earlier.word, earlier.code) == (ApprovalKind.REJECTS, subject.code):
         return Approval(earlier.commit, subject, is_new=False, state=state)
     handoff = Handoff(status=Status.BLOCKED, summary=f"rejected: {why}", blockers=(why,))
-    step = OutOfBandStep(APPROVE, HUMAN, speaking(ApprovalKind.REJECTS, subject, handoff))
+    step = OutOfBandStep(APPROVE, HUMAN, approval_operation(ApprovalKind.REJECTS, subject, handoff))
     return _said(session, execute_out_of_band(session, state, step), subject)
 
 

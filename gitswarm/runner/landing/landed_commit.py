@@ -19,7 +19,7 @@ from gitswarm.ledger.work import telling_steps
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.records.text import shorten
-from gitswarm.runner.containing import contained, let_go
+from gitswarm.runner.containing import contained, remove_copies
 from gitswarm.runner.landing.landing_plan import Refused, Way, short, users_git, users_hooks
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import temporary_worktree
@@ -158,7 +158,7 @@ def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> 
     try:
         return CommandEngine(None, session.context.clock).run(asked, emit)
     finally:
-        let_go(session, "landing")
+        remove_copies(session, "landing")
 
 
 def _failing(session: Session, tested: StepResult) -> Refused:

@@ -22,7 +22,7 @@ from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Status
-from gitswarm.runner.deciding.preflight import followed, is_in, newer
+from gitswarm.runner.deciding.preflight import is_in, newer, upstream_tip
 from gitswarm.runner.landing.landing_plan import HEADS, landing_target, short, users_git
 from gitswarm.runner.step.operation import KernelStep, reported
 from gitswarm.runner.stored import text_of
@@ -136,7 +136,7 @@ def _tracked(step: KernelStep, target: str) -> Tracked | None:
     remote, ref = (users.config(f"branch.{short(target)}.{key}") for key in ("remote", "merge"))
     if not remote or remote == "." or not ref or not ref.startswith(HEADS):
         return None
-    return Tracked(remote, ref, followed(repository, target))
+    return Tracked(remote, ref, upstream_tip(repository, target))
 
 
 def _fetch(step: KernelStep, tracked: Tracked) -> tuple[str | None, str, bool]:

@@ -17,7 +17,7 @@ from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result
 from gitswarm.records.text import usd
-from gitswarm.runner.containing import let_go
+from gitswarm.runner.containing import remove_copies
 from gitswarm.runner.run_engines import OWN
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree
@@ -131,7 +131,7 @@ def close_step(session: Session, step: OpenStep) -> None:
     """The journal last: as long as it is there, a new owner knows which inbox events were taken."""
     session.inbox.delete([event.origin for event in step.journal.events if event.origin is not None])
     step.journal.delete()
-    let_go(session, copies_of(step.plan))
+    remove_copies(session, copies_of(step.plan))
 
 
 def _first_events(plan: StepPlan, sandbox: str) -> list[Event]:

@@ -32,7 +32,7 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import ExtraRun, extra_run_words
 from gitswarm.records.outcome import Result
 from gitswarm.records.proof import RemovedTest
-from gitswarm.runner.containing import contained, let_go
+from gitswarm.runner.containing import contained, remove_copies
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import temporary_worktree
 from gitswarm.runner.step.kept_base import base_key, base_to_keep, kept_base
@@ -338,7 +338,7 @@ def _tested(session: Session, step: OpenStep, tree: str, line: str | None, limit
         )
         began = time.time()
         result = CommandEngine(None, session.context.clock).run(ask_for_names(asked), lambda _event: None)
-        let_go(session, "landing")
+        remove_copies(session, "landing")
         if result.status is Result.FAILED:
             return "no time" if result.duration_ms >= order.timeout_s * 1000 else "not possible"
         in_tree = {} if result.report_files else _left_in(place.path, began)

@@ -18,7 +18,7 @@ from gitswarm.records.evidence import Evidence
 from gitswarm.records.receipt import Receipt
 from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
 from gitswarm.runner.deciding.decision_facts import situation_of
-from gitswarm.runner.open_run import hold_run
+from gitswarm.runner.open_run import open_run
 from gitswarm.runner.run_session import RunContext, SilentObserver
 from gitswarm.worktree.shadow import Placement
 from tests.projects import new_project
@@ -54,8 +54,8 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Json
     context = RunContext(
         project.env, lambda: datetime.now(UTC), Placement(None, project.root.parent / "state"), SilentObserver()
     )
-    with hold_run(repository, RunLayout(run), context) as held:
-        return [situation_of(held.session, held.state, record).context for record in held.state.steps]
+    with open_run(repository, RunLayout(run), context) as opened:
+        return [situation_of(opened.session, opened.state, record).context for record in opened.state.steps]
 
 
 def fields_of(name: str, contexts: list[Mapping[str, JsonValue]]) -> set[str]:

@@ -32,7 +32,7 @@ from gitswarm.records.budget import seconds
 from gitswarm.records.outcome import OVER
 from gitswarm.runner.hub.retention import fold_on_hub
 from gitswarm.runner.hub.transfer import hub_for_runs
-from gitswarm.runner.open_run import hold_run
+from gitswarm.runner.open_run import open_run
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.undo.archiving import archive_run, find_archived, restore_archived, sweep_archived
@@ -248,8 +248,8 @@ def _done(repository: Repository, run: _Discarded, action: _Action) -> _Discarde
     """What became of it."""
     layout = RunLayout(run.run_id)
     try:
-        with hold_run(repository, layout, quiet_surroundings(repository, layout), executes=False) as held:
-            action(held.session, held.state)
+        with open_run(repository, layout, quiet_surroundings(repository, layout), executes=False) as opened:
+            action(opened.session, opened.state)
     except SwarmError as error:
         return replace(run, kept_because=error.message, hint=error.hint)
     return run

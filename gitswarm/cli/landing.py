@@ -27,7 +27,7 @@ from gitswarm.runner.landing.approve import Approval, approve_run, reject_run
 from gitswarm.runner.landing.land_run import Delivered, land_run, plan_land, push_target
 from gitswarm.runner.landing.landed_commit import landed_text
 from gitswarm.runner.landing.landing_plan import Landed, Refused, Way, Wish, short
-from gitswarm.runner.open_run import hold_run
+from gitswarm.runner.open_run import open_run
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.runner.run_session import Session
 
@@ -68,12 +68,12 @@ def approve(
     repository = repository_here()
     refuse_agent(os.environ, "approve", repository.common_dir)
     layout = find_run(repository, run)
-    with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
-        state = settled(held.session, held.state)
+    with open_run(repository, layout, quiet_surroundings(repository, layout)) as opened:
+        state = settled(opened.session, opened.state)
         approval = (
-            reject_run(held.session, state, message)
+            reject_run(opened.session, state, message)
             if reject
-            else approve_run(held.session, state, message, accept_of(accept))
+            else approve_run(opened.session, state, message, accept_of(accept))
         )
     if isinstance(approval, Refused):
         _refuse(approval, as_json=as_json)
@@ -116,10 +116,10 @@ def land(
     refuse_agent(os.environ, "land", repository.common_dir)
     layout = find_run(repository, run)
     wish = Wish(strategy, target, trust_hooks, message.strip())
-    with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
-        state = settled(held.session, held.state)
+    with open_run(repository, layout, quiet_surroundings(repository, layout)) as opened:
+        state = settled(opened.session, opened.state)
         if dry_run:
-            plan = plan_land(held.session, state, wish)
+            plan = plan_land(opened.session, state, wish)
             if isinstance(plan, Refused):
                 _refuse(plan, as_json=as_json)
             elif as_json:
@@ -128,11 +128,11 @@ def land(
                 _tell_plan(layout.run_id, plan, wish)
             return
         if edit:
-            wish = _edited(held.session, state, wish)
-        done = land_run(held.session, state, wish)
+            wish = _edited(opened.session, state, wish)
+        done = land_run(opened.session, state, wish)
         if isinstance(done, Refused):
             _refuse(done, as_json=as_json)
-        pushed = _push(held.session, done)
+        pushed = _push(opened.session, done)
         if as_json:
             out_json(_plain_landing(layout.run_id, done, pushed))
         else:

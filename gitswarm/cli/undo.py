@@ -25,7 +25,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.begin import ForkOptions, create_run, plan_fork
 from gitswarm.runner.human_steps import ResumeOptions
-from gitswarm.runner.open_run import end_unowned, hold_run
+from gitswarm.runner.open_run import end_unowned, open_run
 from gitswarm.runner.run_engines import LOCAL, OWN
 from gitswarm.runner.run_processes import Request, Requests, Wish, interrupt
 from gitswarm.runner.undo.rollback import RollbackPlan, plan_rollback, roll_back, undo_rollback
@@ -52,22 +52,22 @@ def rollback(
     layout = find_run(repository, run)
     if undo == (step is not None):
         raise UsageError("give a step, or --undo", hint=f"git swarm log {layout.run_id}")
-    with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
+    with open_run(repository, layout, quiet_surroundings(repository, layout)) as opened:
         if undo:
-            back = undo_rollback(held.session, held.state)
+            back = undo_rollback(opened.session, opened.state)
             if as_json:
                 out_json({"run_id": layout.run_id, "steps": len(back.state.steps), "kept": back.kept})
                 return
             out(f"{layout.run_id} is as it was before the rollback: {plural(back.state.executed, 'step')}")
             out(f"kept       {back.kept}")
             return
-        target = _target(repository, held.state, step)
-        plan = plan_rollback(held.session, held.state, target)
-        landed = newest_landing(repository, held.state)
+        target = _target(repository, opened.state, step)
+        plan = plan_rollback(opened.session, opened.state, target)
+        landed = newest_landing(repository, opened.state)
         if not as_json:
             _tell(plan, layout, dry_run=dry_run)
             _tell_landed(landed)
-        done = None if dry_run else roll_back(held.session, held.state, plan)
+        done = None if dry_run else roll_back(opened.session, opened.state, plan)
         if as_json:
             out_json(_plain(plan, layout, done.kept if done else None))
         elif done is not None:

@@ -1,4 +1,4 @@
-"""Takes hold of an existing run: lock, orphans, what a dead owner left, worktree. Every command that changes one."""
+"""Opens an existing run for a command that changes it: lock, orphans, what a dead owner left, worktree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from gitswarm.worktree.shadow import checked_out_elsewhere
 _ID = re.compile(r"[0-9a-f]{40}")
 
 
-class Held(Struct, frozen=True):
+class OpenRun(Struct, frozen=True):
     """A run that this process owns; what was paid for is finished, what was not is still open.
 
     `settled`: other commits than the run's own stood on its branch, and are off it now.
@@ -49,9 +49,9 @@ class Held(Struct, frozen=True):
 
 
 @contextmanager
-def hold_run(
+def open_run(
     repository: Repository, layout: RunLayout, context: RunContext, *, adopt: bool = False, executes: bool = True
-) -> Iterator[Held]:
+) -> Iterator[OpenRun]:
     """
     :param adopt: commits that people put on the branch become uncommitted edits, to be adopted as a step.
     :param executes: without it specs that cannot be read are none: nothing keeps such a run from being discarded.
@@ -82,7 +82,7 @@ def hold_run(
         _mend_notes(session, state)
         follow_approval(repository, state)
         session.redactor.allow(allowed_so_far(session, state))
-        yield Held(session, state, settled=state.tip != found)
+        yield OpenRun(session, state, settled=state.tip != found)
 
 
 def _refuse_foreign_checkout(session: Session) -> None:
@@ -198,8 +198,8 @@ def end_unowned(repository: Repository, layout: RunLayout, context: RunContext, 
 
     :raises RunHeldError: somebody took it over in between.
     """
-    with hold_run(repository, layout, context) as held:
-        if held.state.end is not None:
-            return held.state
-        place = restore_worktree(held.session, held.state)
-        return end_run(held.session, place, held.state, ending_at(held.session, held.state, request))
+    with open_run(repository, layout, context) as opened:
+        if opened.state.end is not None:
+            return opened.state
+        place = restore_worktree(opened.session, opened.state)
+        return end_run(opened.session, place, opened.state, ending_at(opened.session, opened.state, request))

@@ -20,7 +20,7 @@ from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
 from gitswarm.runner.hub.leased_run import push_to_hub
 from gitswarm.runner.human_steps import ResumeOptions, adopt_out_of_band, commit_human_step, settled
 from gitswarm.runner.landing.approve import accept_concerns, allow_secrets
-from gitswarm.runner.open_run import Held, hold_run
+from gitswarm.runner.open_run import OpenRun, open_run
 from gitswarm.runner.operations.forge.feedback import hand_in
 from gitswarm.runner.run import carry_on, end_run, ending_at
 from gitswarm.runner.run_engines import asked_engines, refuse_impossible
@@ -49,14 +49,14 @@ def resume_run(
     :raises NotFoundError: no such run.
     """
     options = asked or ResumeOptions()
-    with hold_run(repository, layout, context, adopt=options.adopt) as held:
-        resumed = _resume(held, options)
-        push_to_hub(held.session, resumed.state, executes=False)
+    with open_run(repository, layout, context, adopt=options.adopt) as opened:
+        resumed = _resume(opened, options)
+        push_to_hub(opened.session, resumed.state, executes=False)
         return resumed
 
 
-def _resume(held: Held, options: ResumeOptions) -> Resumed:
-    session, state = held.session, held.state
+def _resume(opened: OpenRun, options: ResumeOptions) -> Resumed:
+    session, state = opened.session, opened.state
     run, context = session.layout.run_id, session.context
     session.requests.clear()
     if state.last_step is not None:
@@ -73,7 +73,7 @@ def _resume(held: Held, options: ResumeOptions) -> Resumed:
     refuse_impossible(settings, asked_of, session.engines, context)
     if options.approve and not waits_for_approval(session, state):
         raise SwarmError(f"{run} has no proposal that waits for approval", hint=f"git swarm resume {run}")
-    if options.adopt and held.settled and not _is_edited(session, state):
+    if options.adopt and opened.settled and not _is_edited(session, state):
         options = replace(options, adopt=False)
     state = _told(session, state, options)
     if state.end is RunStatus.SUCCEEDED:

@@ -31,7 +31,7 @@ from gitswarm.records.text import usd
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, Queue, is_given_up, is_open, put_in_queue, read_for
 from gitswarm.runner.hub.transfer import pull_run
-from gitswarm.runner.open_run import hold_run
+from gitswarm.runner.open_run import open_run
 from gitswarm.runner.undo.discard import discard_run
 
 if TYPE_CHECKING:
@@ -297,8 +297,8 @@ def bring_to_hub(
         layout = state.layout
     job.run_id = put_in_queue(repository, remote, layout, now, (job.entry.name, queued))
     if job.run_id != layout.run_id:
-        with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
-            discard_run(held.session, held.state, force=True)
+        with open_run(repository, layout, quiet_surroundings(repository, layout)) as opened:
+            discard_run(opened.session, opened.state, force=True)
     return True
 
 

@@ -26,7 +26,7 @@ from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.hub.queue import is_given_up, is_open
 from gitswarm.runner.hub.transfer import hub_for_runs, take_over
 from gitswarm.runner.human_steps import ResumeOptions
-from gitswarm.runner.open_run import hold_run
+from gitswarm.runner.open_run import open_run
 from gitswarm.runner.undo.discard import discard_worktree
 
 WAITS = EXIT_CODES[RunStatus.PAUSED]
@@ -95,6 +95,6 @@ def _tidy(repository: Repository, layout: RunLayout) -> None:
     """Removes the worktree of a run that has ended: a worker executes hundreds, and the hub has everything."""
     with suppress(SwarmError):
         around = quiet_surroundings(repository, layout)
-        with hold_run(repository, layout, around, executes=False) as held:
-            if held.state.end not in (None, RunStatus.STOPPED):
-                discard_worktree(held.session, held.state, force=False)
+        with open_run(repository, layout, around, executes=False) as opened:
+            if opened.state.end not in (None, RunStatus.STOPPED):
+                discard_worktree(opened.session, opened.state, force=False)

@@ -17,7 +17,7 @@ from gitswarm.ledger.lease import Lease, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
-from gitswarm.runner.open_run import hold_run
+from gitswarm.runner.open_run import open_run
 from gitswarm.runner.run_session import RunContext
 from gitswarm.safety.guard import may_hold_runs
 
@@ -137,8 +137,8 @@ def pull_run(repository: Repository, remote: Remote, layout: RunLayout, context:
             for name in sorted(theirs, key=lambda ref: (ref == layout.branch, ref)):
                 repository.refs.swap(name, repository.refs.read(name), theirs[name], why="from the hub")
         return Pulled(came=True)
-    with hold_run(repository, layout, context, executes=False) as held:
-        kept = reset_to_hub(held.session, held.state, remote, keeps_ahead=True)
+    with open_run(repository, layout, context, executes=False) as opened:
+        kept = reset_to_hub(opened.session, opened.state, remote, keeps_ahead=True)
     return Pulled(refs_here(repository, layout) != before, kept)
 
 

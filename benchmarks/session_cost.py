@@ -25,8 +25,8 @@ from msgspec import Struct, field
 from benchmarks.projects import Checkout, environment
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude.profile import find_program
-from gitswarm.engines.codex.adapter import ADAPTER as CODEX
+from gitswarm.engines.claude.claude_code import find_program
+from gitswarm.engines.codex.codex_cli import ADAPTER as CODEX
 from gitswarm.engines.gemini.settings_home import USUAL_TOOLS, SettingsHome, arguments
 from tests.codex.stage import FETCHED
 from tests.loopback.api import Asked, Reply, say, use

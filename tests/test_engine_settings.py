@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSection, ClaudeSettings
+from gitswarm.engines.claude.claude_code import ClaudeSection, ClaudeSettings
+from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import SpecError
 from gitswarm.records.run_spec import FrozenSettings

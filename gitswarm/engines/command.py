@@ -1,14 +1,18 @@
-"""The `command` engine: runs the project's own commands in the worktree. No model; real work, same receipts."""
+"""The engines that ask no model, with the same receipts: `command` runs the project's own commands in the worktree,
+`kernel` carries out operations of git-swarm's own, and people's.
+"""
 
 from __future__ import annotations
 
 import re
 import stat
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from gitswarm.engines.base import (
     LOCAL_WORK,
+    Capabilities,
     CommandOrder,
     Emit,
     StepRequest,
@@ -170,3 +174,19 @@ def _handoff(check: CheckOutcome, name: str, missed: str) -> Handoff:
         summary = f"failed (exit code {check.exit_code}): {check.command}{missed}"
     status = Status.VERIFIED if check.passed else Status.UNVERIFIED
     return Handoff(status=status, summary=summary, confidence="high")
+
+
+Operation = Callable[[StepRequest, Emit], StepResult]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEngine(WithoutModel):
+    """Carries out what the runner hands in. No model, no cost."""
+
+    operation: Operation
+    engine_id: str = "kernel"
+    mode: str = "local"
+    capabilities: Capabilities = LOCAL_WORK
+
+    def run(self, request: StepRequest, emit: Emit) -> StepResult:
+        return self.operation(request, emit)

@@ -1,15 +1,18 @@
-"""What an agent hands over, read and bounded; and how a program without structured output is asked for it."""
+"""What a model gave, made such that it can be stored: a handoff, read and bounded, and the input of tool calls; and
+how a program without structured output is asked for its handoff.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import fields, replace
 from pydantic import JsonValue, ValidationError
 
-from gitswarm.engines.encodable import encodable_input
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
@@ -111,3 +114,43 @@ def read_last_message(message: str) -> LastMessage:
 
 def _form(schema: Mapping[str, JsonValue]) -> str:
     return f"It is one JSON object that keeps this JSON schema:\n\n{json.dumps(schema, ensure_ascii=False)}"
+
+
+_MOST_LEVELS = 50
+_TOO_DEEP = f"[… nested more than {_MOST_LEVELS} levels deep …]"
+
+
+Said = TypeVar("Said", bound=Struct)
+
+
+def encodable(message: Said) -> Said:
+    """`said` with U+FFFD for each half of a character (JavaScript cuts strings there, and JSON passes them on), and
+    with a note for what is nested too deeply."""
+    found: dict[str, Any] = {
+        field.name: _whole(getattr(message, field.name), _MOST_LEVELS) for field in fields(message)
+    }
+    return replace(message, **found)
+
+
+def encodable_input(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The same of the input of a tool call."""
+    whole: Any = _whole(given, _MOST_LEVELS)
+    return dict(whole)
+
+
+def as_input(value: object) -> Mapping[str, JsonValue]:
+    """The input of a tool call as a model gave it; what is not an object stands under `input`."""
+    found: Any = value if isinstance(value, dict) else {"input": value}
+    return dict(found)
+
+
+def _whole(value: object, levels: int) -> object:
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if levels == 0:
+        return _TOO_DEEP
+    if isinstance(value, Mapping):
+        return {_whole(name, levels): _whole(item, levels - 1) for name, item in value.items()}
+    return type(value)(_whole(item, levels - 1) for item in value)

@@ -23,7 +23,7 @@ class BuiltIn(NamedTuple):
 
 BUILT_IN = {
     "claude": BuiltIn(
-        "gitswarm.engines.claude.adapter:ADAPTER",
+        "gitswarm.engines.claude.claude_code:ADAPTER",
         ("sdk", "cli"),
         (
             *("setting_sources", "fallback_model", "step_timeout", "attempts"),
@@ -31,12 +31,12 @@ BUILT_IN = {
         ),
     ),
     "codex": BuiltIn(
-        "gitswarm.engines.codex.adapter:ADAPTER",
+        "gitswarm.engines.codex.codex_cli:ADAPTER",
         ("cli",),
         ("step_timeout", "attempts", "mode", "env", "cli"),
     ),
     "gemini": BuiltIn(
-        "gitswarm.engines.gemini.adapter:ADAPTER", ("cli",), ("step_timeout", "attempts", "mode", "env", "cli")
+        "gitswarm.engines.gemini.gemini_cli:ADAPTER", ("cli",), ("step_timeout", "attempts", "mode", "env", "cli")
     ),
 }
 

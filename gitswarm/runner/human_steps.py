@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.engines.base import StepResult
-from gitswarm.engines.kernel import Operation
+from gitswarm.engines.command import Operation
 from gitswarm.errors import SwarmError
 from gitswarm.git.object_reader import NewCommit
 from gitswarm.ledger.approval import follow_approval

@@ -11,7 +11,7 @@ from msgspec.structs import fields
 from pydantic import JsonValue
 
 from gitswarm.engines.base import StepEndedError
-from gitswarm.engines.claude.adapter import CAPABILITIES
+from gitswarm.engines.claude.claude_code import CAPABILITIES
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Status

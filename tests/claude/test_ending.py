@@ -10,10 +10,8 @@ import pytest
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from gitswarm.engines.claude.ending import LastWords, outcome_of
-from gitswarm.engines.claude.handing_over import Worked, step_result
-from gitswarm.engines.claude.phases import Phase
-from gitswarm.engines.claude.said import Ended, Faulted, Gone, Limited, Usage
+from gitswarm.engines.claude.messages import Ended, Faulted, Gone, Limited, Usage
+from gitswarm.engines.claude.session_outcome import LastWords, Phase, Worked, outcome_of, step_result
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff

@@ -12,9 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from gitswarm.engines.base import EngineAccess, StepEndedError
+from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.engine import ClaudeEngine
 from gitswarm.engines.claude.phases import Phases
-from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
+from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.records.event import Event, EventKind, Message
 from gitswarm.records.outcome import Result
 from tests.claude.runs import having, reaching

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from pydantic import JsonValue
 
-from gitswarm.engines.claude import profile
-from gitswarm.engines.claude.said import SUBAGENT_TOOLS
+from gitswarm.engines.claude import provider
+from gitswarm.engines.claude.messages import SUBAGENT_TOOLS
 from gitswarm.records.policy import Allow, Deny, Verdict
 from tests.claude.stage import EVERYTHING, Given, Stage, by, deny, in_turns, quick, terms_of
 from tests.conftest import Project
@@ -69,7 +69,7 @@ def test_a_session_in_which_nobody_asks_is_ended_at_its_first_call(
     stage: Stage, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What switches hooks off and is not known here, for one a company's own settings."""
-    monkeypatch.setattr(profile, "_NEVER", frozenset())
+    monkeypatch.setattr(provider, "_NEVER", frozenset())
     stage.settings("home", EVERYTHING)
     model = working(bash("echo x > first.txt"), bash("sleep 5; echo x > second.txt"))
     told = stage.having(CLAUDE_CODE_SIMPLE="1").run(

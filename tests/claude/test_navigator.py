@@ -19,12 +19,13 @@ from msgspec import structs
 from pydantic import JsonValue
 
 from gitswarm.engines.base import EngineAccess, RouteTerms
-from gitswarm.engines.claude import direct
+from gitswarm.engines.claude import anthropic_api
 from gitswarm.engines.claude import engine as engine_module
-from gitswarm.engines.claude.cli import CliTransport
-from gitswarm.engines.claude.direct import MAX_TOKENS, NOT_INSTALLED
+from gitswarm.engines.claude.anthropic_api import MAX_TOKENS, NOT_INSTALLED
+from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.engine import ClaudeEngine
-from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
+from gitswarm.engines.claude.provider import ClaudeProfile
+from gitswarm.engines.claude.transports import CliTransport
 from gitswarm.ledger.routing_note import parse, render
 from gitswarm.records.navigator import Ask, RouteAnswer
 from gitswarm.records.outcome import Status
@@ -290,7 +291,7 @@ def test_without_a_key_the_run_s_engine_answers(
 def test_without_the_extra_nobody_is_asked_and_one_line_says_so(
     server: Loopback, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct, "is_installed", lambda: False)
+    monkeypatch.setattr(anthropic_api, "is_installed", lambda: False)
     monkeypatch.setattr(engine_module, "is_installed", lambda: False)
     found = noted(decide(asking(asked_by(engine(ANTHROPIC_API_KEY=KEY), tmp_path))))
     assert found == Said("advance:b", "fast_path", None, 0, None)

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 
 from gitswarm.engines.base import StepEndedError, StepRequest
 from gitswarm.engines.claude.engine import ClaudeEngine
-from gitswarm.engines.claude.said import Called
-from gitswarm.engines.encodable import as_input, encodable
+from gitswarm.engines.claude.messages import Called
+from gitswarm.engines.handoff import as_input, encodable
 from gitswarm.errors import StorageError
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event, EventKind, Message, ToolResult, ToolUse

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from gitswarm.containment import Containment
-from gitswarm.engines import ask_owner
-from gitswarm.engines.claude import cli
+from gitswarm.engines import hook_client
+from gitswarm.engines.claude import transports
 from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.door import open_door
+from gitswarm.engines.hook_server import open_door
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import ToolCall
 from tests.claude.stage import EVERYTHING, Given, Stage, allow, by, quick
@@ -165,14 +165,14 @@ def test_a_hook_that_does_not_work_lets_nothing_through(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     """Everything is allowed but for the hook, so that nothing else can be what denies."""
-    ours = cli._hooks
+    ours = transports._hooks
 
     def broken(path: Path, containment: Containment) -> Any:
         found: Any = ours(path, containment)
         found["PreToolUse"][0]["hooks"][0] |= {"command": command, "timeout": 1}
         return found
 
-    monkeypatch.setattr(cli, "_hooks", broken)
+    monkeypatch.setattr(transports, "_hooks", broken)
     stage.settings("home", EVERYTHING)
     told = stage.run("cli", working(bash("echo x > f.txt")), profile=quick(setting_sources=("user",)))
     assert told.files == {}
@@ -180,7 +180,7 @@ def test_a_hook_that_does_not_work_lets_nothing_through(
 
 
 def test_a_shim_that_is_not_there_lets_nothing_through(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask_owner, "__file__", "/nowhere/ask_owner.py")
+    monkeypatch.setattr(hook_client, "__file__", "/nowhere/hook_client.py")
     stage.settings("home", EVERYTHING)
     told = stage.run("cli", working(bash("echo x > f.txt")), profile=quick(setting_sources=("user",)))
     assert told.files == {}
@@ -194,7 +194,7 @@ def test_the_shim_denies_what_is_no_whole_answer(tmp_path: Path, reply: bytes) -
         door.bind(str(path))
         door.listen()
         shim = subprocess.Popen(
-            [sys.executable, "-I", "-S", ask_owner.__file__, str(path), str(os.getpid())],
+            [sys.executable, "-I", "-S", hook_client.__file__, str(path), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -229,7 +229,7 @@ def test_a_deep_folder_has_its_socket_too(tmp_path: Path) -> None:
     with open_door(deep, Gate(allow, 1.0)) as path:
         assert path == deep / "gate"
         assert path.is_socket()
-        words = [sys.executable, "-I", "-S", ask_owner.__file__, str(path), str(os.getpid())]
+        words = [sys.executable, "-I", "-S", hook_client.__file__, str(path), str(os.getpid())]
         question = b'{"tool_name": "Bash", "tool_input": {"command": "true"}, "tool_use_id": "toolu_1"}'
         asked = subprocess.run(words, input=question, capture_output=True, check=True)
     assert b'"permissionDecision": "allow"' in asked.stdout

@@ -11,8 +11,8 @@ from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITra
 
 from gitswarm.engines.adapter import Program
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude import phases, profile
-from gitswarm.engines.claude.profile import find_program
+from gitswarm.engines.claude import claude_code, phases
+from gitswarm.engines.claude.claude_code import find_program
 from gitswarm.records.engine_outcome import EngineOutcome
 from tests.claude.stage import Stage, in_turns, quick
 from tests.conftest import Project
@@ -45,7 +45,7 @@ def fake(folder: Path, script: str) -> Path:
 def test_a_program_that_cannot_be_used_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, problem: str
 ) -> None:
-    monkeypatch.setattr(profile, "_VERSION_S", 0.3)
+    monkeypatch.setattr(claude_code, "_VERSION_S", 0.3)
     path = fake(tmp_path, script)
     before = psutil.Process().children()
     found = find_program(EngineAccess(cli=str(path)), {"PATH": os.environ["PATH"]}, bundled_first=True)
@@ -67,7 +67,7 @@ def test_a_program_that_is_not_there_and_one_that_is_nowhere(tmp_path: Path, mon
     said = EngineAccess(cli=str(tmp_path / "claude"))
     told = f"there is no program at {tmp_path}/claude: unset SWARM_CLAUDE_CLI, or correct engines.claude.cli"
     assert find_program(said, {}, bundled_first=True).told == told
-    monkeypatch.setattr(profile, "_bundled", lambda: None)
+    monkeypatch.setattr(claude_code, "_bundled", lambda: None)
     nowhere = find_program(EngineAccess(), {"PATH": str(tmp_path)}, bundled_first=True)
     assert nowhere.told.startswith("claude is not installed: npm install -g")
 

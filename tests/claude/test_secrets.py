@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gitswarm.engines.base import SESSION_MARKER
-from gitswarm.engines.claude.profile import _bundled
+from gitswarm.engines.claude.claude_code import _bundled
 from gitswarm.specs.script import Script
 from tests.claude.runs import asked, having, reaching
 from tests.claude.stage import Stage, by, quick

@@ -14,7 +14,7 @@ import yaml
 from msgspec.structs import replace
 
 from gitswarm.engines.claude.conversation import Meter
-from gitswarm.engines.claude.said import AnswerUsage, Usage
+from gitswarm.engines.claude.messages import AnswerUsage, Usage
 from gitswarm.records.event import EventKind
 from gitswarm.records.receipt import Tokens
 from tests.claude.runs import asked, reaching

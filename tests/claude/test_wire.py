@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk._internal.message_parser import parse_message
 
-from gitswarm.engines.claude.said import (
+from gitswarm.engines.claude.messages import (
     AnswerUsage,
     Began,
     Called,
@@ -22,10 +22,10 @@ from gitswarm.engines.claude.said import (
     Spoke,
     Switched,
     Usage,
+    read_line,
 )
 from gitswarm.engines.claude.sdk_session import read
-from gitswarm.engines.claude.wire import read_line
-from gitswarm.engines.encodable import encodable
+from gitswarm.engines.handoff import encodable
 
 SESSION = '"session_id": "e585a5af-2db3-4ff4-93d3-da96e359cc7a", "uuid": "3d86aed8-70b1-42c8-90ea-237b95e06cc8"'
 ASSISTANT = '"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "stop_reason": null'

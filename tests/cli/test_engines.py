@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import fields
 
 from gitswarm.engines.base import Capabilities
-from gitswarm.engines.claude.profile import MINIMUM
+from gitswarm.engines.claude.claude_code import MINIMUM
 from tests.conftest import Project
 from tests.projects import ask, new_project
 

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from gitswarm.engines.adapter import EngineSetup, Prices
 from gitswarm.engines.base import EngineAccess, SessionTerms, StepRequest
-from gitswarm.engines.codex.adapter import ADAPTER
+from gitswarm.engines.codex.codex_cli import ADAPTER
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Execution
 from gitswarm.specs.compile import Prompt

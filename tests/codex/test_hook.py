@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from pydantic import JsonValue
 
-from gitswarm.engines import ask_owner
+from gitswarm.engines import hook_client
 from gitswarm.engines.base import SessionTerms
 from gitswarm.engines.codex import engine
 from gitswarm.engines.codex.session import _parts, _reads
@@ -187,7 +187,7 @@ def test_the_policy_sees_the_folder_of_a_command(stage: Stage) -> None:
 
 
 def test_a_hook_that_is_not_there_lets_nothing_through(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask_owner, "__file__", "/nowhere/ask_owner.py")
+    monkeypatch.setattr(hook_client, "__file__", "/nowhere/hook_client.py")
 
     seen = stage.run(working(WORK))
 

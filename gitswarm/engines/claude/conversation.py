@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit
-from gitswarm.engines.claude.ending import LastWords
 from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.claude.said import (
+from gitswarm.engines.claude.messages import (
     RESULT_TOOL,
     AnswerUsage,
     Began,
@@ -29,7 +28,8 @@ from gitswarm.engines.claude.said import (
     Switched,
     Usage,
 )
-from gitswarm.engines.encodable import encodable, encodable_input
+from gitswarm.engines.claude.session_outcome import LastWords
+from gitswarm.engines.handoff import encodable, encodable_input
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.policy import Deny, Rewrite, Verdict

@@ -24,12 +24,11 @@ from gitswarm.engines.base import (
     StepRequest,
     StepResult,
 )
-from gitswarm.engines.claude.adapter import CAPABILITIES
+from gitswarm.engines.claude.anthropic_api import ask_directly, is_installed
+from gitswarm.engines.claude.claude_code import CAPABILITIES, INSTALL_SDK, find_program, sdk_version
+from gitswarm.engines.claude.config_folder import StoredSession, config_folder, keep_session, lay_session_out
 from gitswarm.engines.claude.conversation import Conversation, Meter
-from gitswarm.engines.claude.direct import ask_directly, is_installed
 from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.claude.handing_over import Worked, step_result
-from gitswarm.engines.claude.login import config_folder
 from gitswarm.engines.claude.order import (
     FINALIZE,
     NAVIGATOR,
@@ -40,9 +39,9 @@ from gitswarm.engines.claude.order import (
     route_order,
     work_order,
 )
-from gitswarm.engines.claude.phases import Phase, Phases, SessionLimits, confined_order
-from gitswarm.engines.claude.profile import INSTALL_SDK, ClaudeProfile, find_program, sdk_version
-from gitswarm.engines.claude.stored_sessions import StoredSession, keep_session, lay_session_out
+from gitswarm.engines.claude.phases import Phases, SessionLimits, confined_order
+from gitswarm.engines.claude.provider import ClaudeProfile
+from gitswarm.engines.claude.session_outcome import Phase, Worked, step_result
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.base import Clock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from gitswarm.engines.claude.said import RESULT_TOOL, SUBAGENT_TOOLS
-from gitswarm.engines.hook_verdict import Answer, Question, judged, undecided
+from gitswarm.engines.claude.messages import RESULT_TOOL, SUBAGENT_TOOLS
+from gitswarm.engines.hook_server import Answer, Question, judged, undecided
 from gitswarm.records.policy import Allow, Decide, Deny, Rewrite, Verdict
 
 

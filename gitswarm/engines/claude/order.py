@@ -17,9 +17,10 @@ from pydantic import JsonValue
 from gitswarm.containment import UNCONTAINED, Containment, Uncontained
 from gitswarm.engines import launch
 from gitswarm.engines.base import RouteTerms, StepRequest
+from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
-from gitswarm.engines.claude.said import SUBAGENT_TOOLS, Said
+from gitswarm.engines.claude.messages import SUBAGENT_TOOLS, Said
+from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.records.navigator import RouteQuestion
 
 

@@ -15,19 +15,17 @@ from queue import Empty, Full, Queue
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.containment import Containment
-from gitswarm.engines import ask_owner
+from gitswarm.engines import hook_client
 from gitswarm.engines.base import SESSION_MARKER, StepEndedError
+from gitswarm.engines.claude.config_folder import bring_login, config_folder
 from gitswarm.engines.claude.conversation import Conversation, retry_event
-from gitswarm.engines.claude.ending import outcome_of
-from gitswarm.engines.claude.login import bring_login, config_folder
+from gitswarm.engines.claude.messages import Ended, Gone, Returned, Said, Usage
 from gitswarm.engines.claude.order import SessionOrder, Transport
-from gitswarm.engines.claude.said import Ended, Gone, Returned, Said, Usage
+from gitswarm.engines.claude.session_outcome import NOTHING, Phase, outcome_of
 from gitswarm.process_table import end_processes_with
 from gitswarm.records.budget import time_words
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.text import usd
 
 _POLL_S = 0.05
@@ -113,7 +111,7 @@ def confined_order(order: SessionOrder, containment: Containment) -> SessionOrde
         with suppress(FileNotFoundError):
             shutil.copyfile(users / name, state / name)
     program = order.program.resolve()
-    needed = (order.folder, order.program, program.parent, Path(ask_owner.__file__))
+    needed = (order.folder, order.program, program.parent, Path(hook_client.__file__))
     env = {**order.env, **containment.environment, "CLAUDE_CONFIG_DIR": str(state)}
     return replace(order, env=env, containment=containment.opened(read=needed, write=(state,)))
 
@@ -125,20 +123,6 @@ _GO_ON = (
 _LONGEST_WAIT_S = 60.0
 _LEAST_USD = 0.01
 """Of a handoff, after work that used all there was: without it the work could not be judged."""
-NOTHING = Usage(cost_usd=0.0)
-
-
-class Phase(Struct, frozen=True):
-    """How a phase ended. `session` None: it never came to be. `has_spoken`: there is something to go on with.
-    `usage`: of its session up to here."""
-
-    outcome: EngineOutcome
-    session: str | None = None
-    has_spoken: bool = False
-    model: str | None = None
-    text: str = ""
-    structured: JsonValue = None
-    usage: Usage = NOTHING
 
 
 class Phases(Struct, frozen=True):

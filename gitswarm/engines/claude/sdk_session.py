@@ -38,11 +38,24 @@ from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.engines.claude.gate import Gate
+from gitswarm.engines.claude.messages import (
+    Called,
+    Ended,
+    Faulted,
+    Gone,
+    Limited,
+    Returned,
+    Said,
+    Spoke,
+    counted,
+    flat,
+    streamed,
+    system,
+    usage,
+)
 from gitswarm.engines.claude.order import SessionOrder, Tell
-from gitswarm.engines.claude.said import Called, Ended, Faulted, Gone, Limited, Returned, Said, Spoke
-from gitswarm.engines.claude.wire import counted, flat, streamed, system, usage
-from gitswarm.engines.encodable import as_input
-from gitswarm.engines.hook_verdict import HOOK_S
+from gitswarm.engines.handoff import as_input
+from gitswarm.engines.hook_server import HOOK_S
 
 
 def read(message: Message) -> Iterator[Said]:

@@ -21,15 +21,14 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.containment import Uncontained
-from gitswarm.engines import ask_owner
+from gitswarm.engines import hook_client
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.agent_process import AgentProcess, agent_process
 from gitswarm.engines.base import Capabilities, Emit, StepEndedError, StepRequest, StepResult, WithoutModel, capped
-from gitswarm.engines.codex.adapter import CAPABILITIES, KEY, CodexSettings, find_codex
+from gitswarm.engines.codex.codex_cli import CAPABILITIES, KEY, CodexSettings, find_codex
 from gitswarm.engines.codex.session import CodexSession
-from gitswarm.engines.door import open_door
 from gitswarm.engines.handoff import early_handoff, read_handoff
-from gitswarm.engines.hook_verdict import HOOK_S
+from gitswarm.engines.hook_server import HOOK_S, open_door
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
@@ -208,7 +207,7 @@ def _housed(
         config.write_text(_config(request, folder, env), encoding="utf-8", errors="replace")
         schema.write_text(json.dumps(strict_schema(request.terms.output_schema)), encoding="utf-8")
         # An agent may write where codex keeps its records, but not what its next turn is told by.
-        read = (program, vendor, Path(ask_owner.__file__), folder, config)
+        read = (program, vendor, Path(hook_client.__file__), folder, config)
         confined = replace(request, containment=request.containment.opened(read=read, write=(home,)))
         tools = f"{vendor / 'codex-path'}:{env.get('PATH', '')}"  # where it brings its ripgrep
         yield confined, {**env, "CODEX_HOME": str(home), "PATH": tools}
@@ -221,7 +220,7 @@ def _config(request: StepRequest, folder: Path, env: Mapping[str, str]) -> str:
     terminal, and what runs besides the session has no owner."""
     # From inside of a sandbox we have no number: 0 is whoever listens outside.
     owner = os.getpid() if request.containment.depth == 0 else 0
-    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(folder / "gate"), str(owner))
+    words = (sys.executable, "-I", "-S", hook_client.__file__, str(folder / "gate"), str(owner))
     # To codex every other end of a hook than exit code 2 and a reason is a yes.
     hook = f"{shlex.join(words)} || {{ echo denied >&2; exit 2; }}"
     asked = f'{{ type = "command", command = {_toml(hook)}, timeout = {HOOK_S} }}'

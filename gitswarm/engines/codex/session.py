@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from gitswarm.engines.adapter import Prices
 from gitswarm.engines.agent_process import AgentProcess
 from gitswarm.engines.base import StepRequest
-from gitswarm.engines.hook_verdict import Answer, Question, judged, undecided
+from gitswarm.engines.hook_server import Answer, Question, judged, undecided
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import Tokens

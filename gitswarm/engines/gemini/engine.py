@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import Capabilities, Emit, RouteTerms, StepEndedError, StepRequest, StepResult, capped
-from gitswarm.engines.gemini.adapter import CAPABILITIES, GeminiSettings, find_program
+from gitswarm.engines.gemini.gemini_cli import CAPABILITIES, GeminiSettings, find_program
 from gitswarm.engines.gemini.session import AskedPlace, GeminiSession, Prompted, PromptLimits
 from gitswarm.engines.gemini.settings_home import USUAL_TOOLS, SettingsHome
 from gitswarm.engines.handoff import (

@@ -11,9 +11,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from gitswarm.engines.encodable import encodable_input
 from gitswarm.engines.gemini.settings_home import TOOLS
-from gitswarm.engines.hook_verdict import DECISION_S, Answer, Question, judged, undecided
+from gitswarm.engines.handoff import encodable_input
+from gitswarm.engines.hook_server import DECISION_S, Answer, Question, judged, undecided
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.policy import Allow, Decide, Deny, Rewrite, Verdict

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from gitswarm.containment import Containment
 from gitswarm.engines.agent_process import AgentProcess, agent_process
-from gitswarm.engines.door import open_door
 from gitswarm.engines.gemini.listening import GeminiGate, Listener, ended
 from gitswarm.engines.gemini.settings_home import SettingsHome, arguments, as_prompt
+from gitswarm.engines.hook_server import open_door
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.budget import time_words
 from gitswarm.records.engine_outcome import EngineOutcome

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.containment import Containment
-from gitswarm.engines import ask_owner
-from gitswarm.engines.hook_verdict import HOOK_S
+from gitswarm.engines import hook_client
+from gitswarm.engines.hook_server import HOOK_S
 
 TOOLS: Mapping[str, str] = {
     "run_shell_command": "Bash",
@@ -90,7 +90,7 @@ class SettingsHome(Struct, frozen=True):
         """The same confinement, in which the program finds what it needs."""
         node = shutil.which("node", path=env.get("PATH")) or "node"
         program = self.program.resolve()
-        needed = (self.folder, self.program.parent, program.parent, Path(ask_owner.__file__), Path(node).resolve())
+        needed = (self.folder, self.program.parent, program.parent, Path(hook_client.__file__), Path(node).resolve())
         return containment.opened(read=needed, write=(self.home,))
 
     def write(self, system: str, tools: Sequence[str], max_turns: int, socket: Path, depth: int) -> None:
@@ -195,7 +195,7 @@ def _exists(path: Path) -> bool:
 def _hook(tool: str, socket: Path, depth: int) -> dict[str, JsonValue]:
     # From inside of a sandbox we have no number: 0 is whoever listens outside.
     owner = os.getpid() if depth == 0 else 0
-    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(socket), str(owner))
+    words = (sys.executable, "-I", "-S", hook_client.__file__, str(socket), str(owner))
     hook: JsonValue = {"type": "command", "name": "swarm", "command": shlex.join(words), "timeout": HOOK_S * 1000}
     return {"matcher": tool, "hooks": [hook]}
 

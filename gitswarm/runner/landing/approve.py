@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.engines.kernel import Operation
+from gitswarm.engines.command import Operation
 from gitswarm.errors import GitFailedError, SwarmError
 from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.ledger.approval import ApprovalKind, code_tree, last_word, standing_approval

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.engines.kernel import Operation
+from gitswarm.engines.command import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
 from gitswarm.git.as_user import spoken
 from gitswarm.git.merge import Merged

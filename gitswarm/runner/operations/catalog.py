@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from gitswarm.engines import kernel
 from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.engines.command import Operation as KernelOperation
 from gitswarm.ledger.approval import ApprovalKind, follow_approval, last_landing, standing_approval
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.verifier import verify_run
@@ -221,7 +221,7 @@ class RecordNotDeployed(Struct, frozen=True):
         return reported(step, request, Handoff(status=Status.VERIFIED, summary=f"not deployed: {reason}"), report)
 
 
-OPERATIONS: Mapping[Operation, Callable[[KernelStep], kernel.Operation]] = {
+OPERATIONS: Mapping[Operation, Callable[[KernelStep], KernelOperation]] = {
     "verify": Verify,
     "scan_secrets": ScanSecrets,
     "publish": Publish,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import StepRequest, StepResult
-from gitswarm.engines.kernel import KernelEngine, Operation
+from gitswarm.engines.command import KernelEngine, Operation
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import pretty_json
 from gitswarm.records.envelope import Handoff

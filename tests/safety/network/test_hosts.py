@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
+from gitswarm.engines.claude.claude_code import ClaudeSettings
+from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.errors import SpecError
 from gitswarm.records.policy import PolicyRules
 from gitswarm.safety.sandbox.gateway import Upstream, is_allowed, local_ports, refusal

@@ -1,8 +1,10 @@
 """The hook of an agent's CLI: takes its question to the owner's socket. No answer means no.
 
-Run by itself (`python -I -S ask_owner.py SOCKET PID`): nothing but the standard library, and little of that, as it
+Run by itself (`python -I -S hook_client.py SOCKET PID`): nothing but the standard library, and little of that, as it
 starts before every tool call. Exit code 2 denies, whatever else goes wrong.
 """
+
+from __future__ import annotations
 
 import os
 import socket

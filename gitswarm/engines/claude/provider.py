@@ -2,116 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import re
-import shlex
-import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-from pydantic import Field
 
-from gitswarm.engines.adapter import Prices, Program, ProgramSection
+from gitswarm.engines.adapter import Prices
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude.direct import DirectAccess
-from gitswarm.engines.claude.said import AnswerUsage
-from gitswarm.processes import CommandLimits, Ending, run_shell
-from gitswarm.records.base import WrittenSection
-
-
-class ClaudeSettings(WrittenSection):
-    """How sessions of Claude are held. `setting_sources`: which of Claude Code's own settings are read (CLAUDE.md,
-    hooks and permissions with them); none: the session is told only what git-swarm tells it. `step_timeout`: seconds
-    that one step may take. `attempts`: how often a step is tried while the provider fails in a way that may pass."""
-
-    setting_sources: tuple[Literal["user", "project", "local"], ...] = ()
-    fallback_model: str | None = None
-    step_timeout: float = Field(default=3600, gt=0)
-    attempts: int = Field(default=3, ge=1, le=20)
-
-
-class ClaudeSection(ProgramSection, ClaudeSettings):
-    """`env`: for Claude's own processes only; `${NAME}` in a value is the caller's variable. `cli`: path of its
-    program. The rest is described in `ClaudeSettings`."""
-
-    provider: Literal["anthropic", "anthropic_compat"] = "anthropic"
-
-
-MINIMUM = (2, 1, 295)
-"""The oldest version that was tried and found to deny when its hook fails; 2.1.290 lets the call through then."""
-
-_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)\b", re.MULTILINE)
-_VERSION_S = 20.0
-_OTHERWISE = "is it Claude Code? SWARM_CLAUDE_CLI=PATH and engines.claude.cli say where another one is"
-INSTALL_CLAUDE = "npm install -g @anthropic-ai/claude-code"
-_SDK = "pip install '.[claude]'"
-INSTALL_SDK = f"{_SDK}   (in the checkout of git-swarm; or --mode cli)"
-_INSTALL = f"{INSTALL_CLAUDE}   (or {_SDK} in the checkout of git-swarm; another one: SWARM_CLAUDE_CLI=PATH)"
-
-
-def find_program(access: EngineAccess, env: Mapping[str, str], *, bundled_first: bool) -> Program:
-    """
-    :param bundled_first: whether the SDK's own binary comes before the one on PATH.
-    """
-    if access.cli is not None:
-        path = Path(access.cli).expanduser().absolute()  # sessions stand in another folder
-        if not path.is_file():
-            how = "unset SWARM_CLAUDE_CLI, or correct engines.claude.cli"
-            return Program(None, problem=f"there is no program at {access.cli}", advice=how)
-        return _checked(path, env)
-    path_found = located(env, bundled_first=bundled_first)
-    if path_found is None:
-        return Program(None, problem="claude is not installed", advice=_INSTALL)
-    return _checked(path_found, env)
-
-
-def located(env: Mapping[str, str], *, bundled_first: bool) -> Path | None:
-    """Where a `claude` is, unchecked."""
-    on_path = shutil.which("claude", path=env.get("PATH"))
-    found = [_bundled(), Path(on_path) if on_path else None]
-    return next((path for path in (found if bundled_first else reversed(found)) if path is not None), None)
-
-
-def sdk_version() -> str:
-    """Of the Agent SDK, without importing it; "" where it is not installed."""
-    import importlib.metadata  # noqa: PLC0415 - five thousandths of a second
-
-    try:
-        return importlib.metadata.version("claude-agent-sdk")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
-def _bundled() -> Path | None:
-    """The binary in the SDK's wheel; its source distribution has none."""
-    spec = importlib.util.find_spec("claude_agent_sdk")
-    if spec is None or spec.origin is None:
-        return None
-    path = Path(spec.origin).parent / "_bundled" / "claude"
-    return path if path.is_file() else None
-
-
-def _checked(path: Path, env: Mapping[str, str]) -> Program:
-    limits = CommandLimits(_VERSION_S, output_bytes=4_000)
-    asked = run_shell(f"exec {shlex.quote(str(path))} --version", cwd=path.parent, env=env, limits=limits)
-    if asked.ending is not Ending.EXITED:
-        return Program(None, problem=f"{path} does not print its version ({asked.error})", advice=_OTHERWISE)
-    found = _VERSION.search(asked.output)
-    if found is None or asked.exit_code != 0:
-        version_line = " ".join(asked.output.split())[:80]
-        how = f"exit code {asked.exit_code}, {version_line!r}"
-        return Program(None, problem=f"{path} does not print its version ({how})", advice=_OTHERWISE)
-    version = ".".join(found.groups())
-    if tuple(int(part) for part in found.groups()) < MINIMUM:
-        needed = ".".join(map(str, MINIMUM))
-        what = f"{path} is claude {version}, and {needed} or newer is needed"
-        return Program(path, version, what, advice="claude update")
-    return Program(path, version)
-
+from gitswarm.engines.claude.claude_code import ClaudeSettings
+from gitswarm.engines.claude.messages import AnswerUsage
 
 _UNLESS_SAID = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -159,6 +61,16 @@ _ADDITIONS = (
     "platform, shell, system version; name, id and knowledge cutoff of the model; today's date; tokens left; "
     "with a login the account's email address"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class DirectAccess:
+    """Where the API is, the key to it, and what it asks for its models. `wait_s`: before a second attempt."""
+
+    base_url: str
+    key: str = field(repr=False)
+    prices: Prices = lambda _model: None
+    wait_s: float = 2.0
 
 
 class ClaudeProfile(Struct, frozen=True):

@@ -18,6 +18,7 @@ from gitswarm.records.base import WrittenSection
 if TYPE_CHECKING:
     from gitswarm.engines.gemini.engine import GeminiEngine
 
+
 KEY = "GEMINI_API_KEY"
 MINIMUM = (0, 61)
 """The oldest version whose hooks were tried; they let a call through in ways that changed before."""

@@ -1,18 +1,27 @@
-"""What became of a session, in our own words (`EngineOutcome`), and what a person can do about it."""
+"""How a session ended, as an `EngineOutcome` with what a person can do about it; and the result of a step."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import JsonValue
 
 from gitswarm.containment import REFUSED
-from gitswarm.engines.claude.said import Ended, Faulted, Gone, Limited
+from gitswarm.engines.base import StepRequest, StepResult, capped
+from gitswarm.engines.claude.messages import Ended, Faulted, Gone, Limited, Usage
+from gitswarm.engines.claude.provider import ClaudeProfile
+from gitswarm.engines.handoff import early_handoff, read_handoff
+from gitswarm.engines.recorder import Recorder
 from gitswarm.records.base import timestamp
 from gitswarm.records.engine_outcome import EngineOutcome, OutcomeKind
-from gitswarm.records.outcome import UNKNOWN_TIME
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import UNKNOWN_TIME, Result, Status, reset_words
+from gitswarm.records.receipt import Tokens
 
 _KINDS: Mapping[str, OutcomeKind] = {
     "max_turns": "max_turns",
@@ -162,3 +171,103 @@ _ADVICE: Mapping[str, str] = {
 """The next thing to do, by the CLI's word for what failed."""
 
 _THEIR_ADVICE = (" · ", " It may not exist", " To configure this")
+
+
+_FAILURES = ("api_error", "killed", "interrupted", "engine_missing")
+
+
+NOTHING = Usage(cost_usd=0.0)
+
+
+class Phase(Struct, frozen=True):
+    """How a phase ended. `session` None: it never came to be. `has_spoken`: there is something to go on with.
+    `usage`: of its session up to here."""
+
+    outcome: EngineOutcome
+    session: str | None = None
+    has_spoken: bool = False
+    model: str | None = None
+    text: str = ""
+    structured: JsonValue = None
+    usage: Usage = NOTHING
+
+
+class Worked(Struct, frozen=True):
+    """`started`: on the monotonic clock. `final` None: the handoff was not asked for. `earlier`: what other
+    executions used in its session before."""
+
+    profile: ClaudeProfile
+    started: float
+    work: Phase
+    final: Phase | None = None
+    earlier: Usage = NOTHING
+
+    @property
+    def outcome(self) -> EngineOutcome:
+        """Of the step: how the work ended, and where it ended well, whether a usable handoff came."""
+        work, final = self.work.outcome, self.final
+        if final is None:
+            return work
+        if final.outcome.resets_at is not None:
+            return final.outcome
+        words = _said_in(final)
+        if work.kind == "ok" and isinstance(words, str):
+            return EngineOutcome(kind="no_envelope", detail=words, attempts=final.outcome.attempts)
+        return work
+
+    def broken(self, error: Exception, usage: Usage) -> Worked:
+        """It came no further than here, and had used this much."""
+        outcome = EngineOutcome(kind="killed", detail=f"{type(error).__name__}: {error}")
+        return replace(self, work=replace(self.work, outcome=outcome, usage=usage), final=None, earlier=NOTHING)
+
+
+def step_result(request: StepRequest, recorder: Recorder, worked: Worked) -> StepResult:
+    work, outcome = worked.work, worked.outcome
+    usage = (worked.final or work).usage.without(worked.earlier)
+    model = work.model or request.model
+    handoff, problem = _handoff(worked)
+    failed = outcome.kind in _FAILURES and handoff is None
+    return StepResult(
+        step_id=request.execution.step,
+        status=Result.FAILED if failed else Result.SUCCEEDED,
+        output=capped(work.text),
+        error=f"claude: {outcome.detail or outcome.kind}" if failed else None,
+        duration_ms=int((time.monotonic() - worked.started) * 1000),
+        handoff=handoff,
+        handoff_problem=problem,
+        transcript=recorder.transcript,
+        tool_calls=recorder.tool_calls,
+        tokens=Tokens.of(usage.prompt, usage.completion),
+        cost_usd=worked.profile.cost(usage.cost_usd, model, (usage.prompt, usage.completion)),
+        outcome=outcome,
+        model=model,
+    )
+
+
+def _handoff(worked: Worked) -> tuple[Handoff | None, str | None]:
+    """What was handed over, as far as it can be believed; else why there is nothing."""
+    outcome, final = worked.outcome, worked.final
+    if outcome.resets_at is not None:
+        return _limited(outcome), None
+    handoff = _said_in(final) if final is not None else outcome.detail or outcome.kind
+    if isinstance(handoff, str):
+        return None, f"no handoff: {handoff}"
+    return early_handoff(handoff, outcome), None
+
+
+def _limited(outcome: EngineOutcome) -> Handoff:
+    until = reset_words(outcome.resets_at or UNKNOWN_TIME)
+    return Handoff(
+        status=Status.PARTIAL,
+        summary=f"The provider's usage limit is reached, which {until}. What was done so far is kept.",
+        blockers=(f"a usage limit, which {until}; after that: git swarm resume",),
+    )
+
+
+def _said_in(final: Phase) -> Handoff | str:
+    """What was handed over, or why it cannot be used."""
+    if final.structured is None:
+        if final.outcome.kind != "ok":
+            return final.outcome.detail or final.outcome.kind
+        return "the session gave no structured output, also when it was asked again"
+    return read_handoff(final.structured)

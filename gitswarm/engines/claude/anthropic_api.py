@@ -1,21 +1,27 @@
-"""A navigator without a session: one request to Anthropic's API, by its SDK (extra `navigator`)."""
+"""Anthropic's API, asked without a session: a navigator's answer (extra `navigator`), and which models it offers."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
+from http.client import HTTPException
 from typing import TYPE_CHECKING, cast
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from gitswarm.engines.adapter import Prices
+from gitswarm.engines.claude.provider import ClaudeProfile, DirectAccess
+from gitswarm.errors import EngineMissingError, SwarmError
 from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.receipt import Tokens
 
 if TYPE_CHECKING:
     import httpx2
+
 
 INSTALL_NAVIGATOR = "pip install 'git-swarm[navigator]'"
 NOT_INSTALLED = f"no navigator: ANTHROPIC_API_KEY is set, the package anthropic is missing ({INSTALL_NAVIGATOR})"
@@ -28,16 +34,6 @@ _MAX_CHARS = 200
 _NOT_STARTED = frozenset({301, 302, 303, 307, 308, 400, 401, 403, 404, 413, 422, 429, 529})
 """Refusals of the API before a model answers: they cost nothing."""
 _ENDED = {"refusal": "the model refused to answer", "max_tokens": f"the answer was cut off after {MAX_TOKENS} tokens"}
-
-
-@dataclass(frozen=True, slots=True)
-class DirectAccess:
-    """Where the API is, the key to it, and what it asks for its models. `wait_s`: before a second attempt."""
-
-    base_url: str
-    key: str = field(repr=False)
-    prices: Prices = lambda _model: None
-    wait_s: float = 2.0
 
 
 def is_installed() -> bool:
@@ -144,3 +140,71 @@ def reason_of(body: object) -> str:
     """What the API says of an error."""
     error = body.get("error") if isinstance(body, Mapping) else None
     return str(error.get("message", "")) if isinstance(error, Mapping) else str(body)
+
+
+_TIMEOUT_S = 20.0
+_MOST_BYTES = 1_000_000
+_MAX_CHARS = 200
+"""Of what the provider says of an error."""
+_API_VERSION = "2023-06-01"
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """The key is for this host."""
+
+    def redirect_request(self, *_args: object) -> None:
+        return None
+
+
+def offered_models(profile: ClaudeProfile, env: Mapping[str, str]) -> list[str]:
+    """
+    :param env: the caller's.
+    :raises EngineMissingError: there is no key to ask with, or the answer is no list of models.
+    """
+    env = profile.environment(env)
+    elsewhere = profile.elsewhere(env)
+    if elsewhere is not None:
+        raise EngineMissingError(f"{elsewhere} is set: that provider has another list", hint=f"unset {elsewhere}")
+    key, token = env.get("ANTHROPIC_API_KEY", ""), env.get("ANTHROPIC_AUTH_TOKEN", "")
+    if not (key or token):
+        what = "models are listed with a key only: neither ANTHROPIC_API_KEY nor ANTHROPIC_AUTH_TOKEN is set"
+        raise EngineMissingError(what, hint="export ANTHROPIC_API_KEY=…")
+    url = f"{profile.base_url(env).rstrip('/')}/v1/models?limit=1000"
+    try:
+        return _ids(_answer(url, key, token))
+    except HTTPError as error:
+        reason = f"HTTP {error.code}: {_said(error)}"
+    except (OSError, HTTPException) as error:
+        reason = str(getattr(error, "reason", error)) or type(error).__name__
+    except (ValueError, LookupError, TypeError):
+        reason = "its answer is no list of models"
+    for secret in (key, token):
+        reason = reason.replace(secret, "***") if secret else reason
+    raise _failed(url, reason)
+
+
+def _answer(url: str, key: str, token: str) -> bytes:
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise OSError("ANTHROPIC_BASE_URL is no http address")
+    request = Request(url, headers={"anthropic-version": _API_VERSION})  # noqa: S310 - checked above
+    for name, value in (("X-Api-Key", key), ("Authorization", f"Bearer {token}" if token else "")):
+        if value:
+            request.add_unredirected_header(name, value)
+    with build_opener(_NoRedirect).open(request, timeout=_TIMEOUT_S) as response:
+        return bytes(response.read(_MOST_BYTES))
+
+
+def _ids(answer: bytes) -> list[str]:
+    return [str(each["id"]) for each in json.loads(answer)["data"]]
+
+
+def _said(error: HTTPError) -> str:
+    try:
+        return reason_of(json.loads(error.read(_MOST_BYTES)))[:_MAX_CHARS]
+    except (OSError, HTTPException, ValueError):
+        return str(error.reason)
+
+
+def _failed(url: str, reason: str) -> SwarmError:
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    return EngineMissingError(f"{host} does not list its models: {reason}", hint="git swarm engines -v")

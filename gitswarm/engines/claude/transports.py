@@ -1,4 +1,6 @@
-"""Mode `cli`: `claude -p` with JSON lines on its standard output, and our hook before every tool call."""
+"""The two ways to hold a session: `cli` is `claude -p` with JSON lines on its standard output and our hook before
+each tool call; `sdk` is the Agent SDK in a thread with an event loop of its own (sdk_session.py).
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,13 @@ from typing import IO, cast
 from pydantic import JsonValue
 
 from gitswarm.containment import Containment
-from gitswarm.engines import ask_owner
+from gitswarm.engines import hook_client
 from gitswarm.engines.agent_process import collect_lines, end_process, last_lines, start_piped
+from gitswarm.engines.claude.claude_code import INSTALL_SDK
 from gitswarm.engines.claude.gate import Gate
+from gitswarm.engines.claude.messages import Gone, read_line
 from gitswarm.engines.claude.order import SessionOrder, Tell
-from gitswarm.engines.claude.said import Gone
-from gitswarm.engines.claude.wire import read_line
-from gitswarm.engines.door import open_door
-from gitswarm.engines.hook_verdict import HOOK_S
+from gitswarm.engines.hook_server import HOOK_S, open_door
 
 _LINE_BYTES = 64 << 20
 _REAP_S = 5.0
@@ -80,7 +81,7 @@ def arguments(order: SessionOrder, socket: Path) -> list[str]:
 def _hooks(socket: Path, containment: Containment) -> dict[str, JsonValue]:
     # From inside of a sandbox we have no number: 0 is whoever listens outside.
     owner = os.getpid() if containment.depth == 0 else 0
-    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(socket), str(owner))
+    words = (sys.executable, "-I", "-S", hook_client.__file__, str(socket), str(owner))
     hook: dict[str, JsonValue] = {"type": "command", "command": shlex.join(words), "timeout": HOOK_S}
     # Without it a hook that fails, hangs or is not there lets the call through.
     return {"PreToolUse": [{"matcher": "*", "hooks": [{**hook, "onFailure": "block"}]}]}
@@ -108,3 +109,32 @@ def _ask(stdin: IO[bytes] | None, prompt: str) -> None:
     if stdin is not None:
         with suppress(OSError), stdin:  # it went away before it had read everything: its end says why
             stdin.write(json.dumps(message).encode() + b"\n")
+
+
+_GRACE_S = 1.0
+_JOIN_S = 10.0
+
+
+class SdkTransport:
+    mode = "sdk"
+
+    @contextmanager
+    def hold(self, order: SessionOrder, gate: Gate, tell: Tell) -> Iterator[None]:
+        try:
+            from gitswarm.engines.claude.sdk_session import Cancel, talk  # noqa: PLC0415 - half a second
+        except ImportError:
+            tell(Gone(None, f"claude-agent-sdk is not installed: {INSTALL_SDK}", missing=True))
+            yield
+            return
+        order.write_system()
+        cancel = Cancel()
+        talking = threading.Thread(target=talk, args=(order, gate, tell, cancel), daemon=True)
+        talking.start()
+        try:
+            yield
+        finally:
+            # The caller has ended its processes. It ends with them, unless it waits for an answer of theirs, or has
+            # more to read than anybody wants to hear.
+            talking.join(_GRACE_S)
+            cancel()
+            talking.join(_JOIN_S)

@@ -20,6 +20,7 @@ from gitswarm.records.base import WrittenSection
 if TYPE_CHECKING:
     from gitswarm.engines.codex.engine import CodexEngine
 
+
 KEY = "OPENAI_API_KEY"
 _MINIMUM = (0, 169, 0)
 """The oldest version that was tried: its hooks deny and rewrite each call, those of patches and of scripts too."""

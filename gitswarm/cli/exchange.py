@@ -11,6 +11,7 @@ from gitswarm.cli.console import out, out_json, plural
 from gitswarm.cli.executing import NoticeObserver, quiet_surroundings
 from gitswarm.cli.here import now, repository_here, surroundings
 from gitswarm.cli.opened import JsonFlag, RunArgument
+from gitswarm.errors import UsageError
 from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
@@ -18,8 +19,16 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import find_on_hub
 from gitswarm.records.base import Clock
 from gitswarm.runner.hub.leased_run import LeasedRun
-from gitswarm.runner.hub.transfer import hold_on_hub, hub_for_runs, pull_run, push_run, release_on_hub, take_over
-from gitswarm.runner.run_processes import refuse_agent
+from gitswarm.runner.hub.transfer import (
+    ask_on_hub,
+    hold_on_hub,
+    hub_for_runs,
+    pull_run,
+    push_run,
+    release_on_hub,
+    take_over,
+)
+from gitswarm.runner.run_processes import Wish, refuse_agent
 from gitswarm.runner.run_session import RunContext
 from gitswarm.settings import load_config
 
@@ -95,6 +104,20 @@ def release(run: RunArgument = None) -> None:
     layout, remote = _settle(run, release_on_hub)
     out(f"{layout.run_id} is released on {remote.name}")
     out(f"anywhere   git swarm resume {layout.run_id} --hub")
+
+
+def ask_over_hub(run: str | None, wish: Wish, *, at_once: bool) -> None:
+    """For `stop --hub` and `pause --hub`."""
+    repository = repository_here()
+    refuse_agent(os.environ, wish, repository.common_dir)
+    if at_once:
+        again = f"git swarm {wish} --hub" + (f" {run}" if run else "")
+        raise UsageError("--now reaches a run of this machine, not one over the hub", hint=again)
+    remote = hub_for_runs(repository, os.environ)
+    layout = find_on_hub(repository, remote, run)
+    lease = ask_on_hub(repository, remote, layout, now, wish)
+    out(f"{layout.run_id} will {wish} after its current step ({lease.owner} executes it)")
+    out(f"look       git swarm status {layout.run_id} --hub")
 
 
 def _settle(

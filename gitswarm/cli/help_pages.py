@@ -111,7 +111,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "git swarm fork author_tests --engine gemini-step",
         "git swarm fork implement --again --mode cli --until implement",
     ),
-    "stop": ("git swarm stop", "git swarm stop 2aa18a --now"),
+    "stop": ("git swarm stop", "git swarm stop 2aa18a --now", "git swarm stop 2aa18a --hub"),
     "pause": ("git swarm pause 2aa18a",),
     "approve": ("git swarm approve", "git swarm approve 2aa18a --reject -m 'no test for the empty list'"),
     "land": ("git swarm land --dry-run", "git swarm land --strategy merge --edit"),

@@ -95,8 +95,8 @@ ROOT = Group(
             "--run= --again --engine= --mode= --until= --json",
             words="step",
         ),
-        "stop": Command("undo:stop", "Stop a run after its current step.", "--now", words="run"),
-        "pause": Command("undo:pause", "Pause a run after its current step.", "--now", words="run"),
+        "stop": Command("undo:stop", "Stop a run after its current step.", "--now --hub", words="run"),
+        "pause": Command("undo:pause", "Pause a run after its current step.", "--now --hub", words="run"),
         "approve": Command(
             "landing:approve",
             "Approve the current code of a run; only approved code lands.",

@@ -34,6 +34,9 @@ from gitswarm.settings import CommandLine, freeze_settings
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+NowFlag = Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")]
+OnHubFlag = Annotated[bool, Option("--hub", help="A run of the hub, whichever machine executes it.")]
+
 START = ("0", "start")
 INTERRUPT_WAIT_S = 20.0
 
@@ -115,20 +118,14 @@ def fork(
     continue_run(repository, fresh, ResumeOptions(), until=until, as_json=as_json)
 
 
-def stop(
-    run: RunArgument = None,
-    at_once: Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")] = False,
-) -> None:
+def stop(run: RunArgument = None, at_once: NowFlag = False, hub: OnHubFlag = False) -> None:
     """Stop a run after its current step."""
-    _ask(run, "stop", at_once=at_once)
+    _ask(run, "stop", at_once=at_once, hub=hub)
 
 
-def pause(
-    run: RunArgument = None,
-    at_once: Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")] = False,
-) -> None:
+def pause(run: RunArgument = None, at_once: NowFlag = False, hub: OnHubFlag = False) -> None:
     """Pause a run after its current step."""
-    _ask(run, "pause", at_once=at_once)
+    _ask(run, "pause", at_once=at_once, hub=hub)
 
 
 def _target(repository: Repository, state: RunState, step: str | None) -> StepRecord | None:
@@ -181,7 +178,12 @@ def _standing(state: RunState) -> str:
     return f"is already {end}{at}" if at else f"has already ended, {end}"
 
 
-def _ask(run: str | None, wish: Wish, *, at_once: bool) -> None:
+def _ask(run: str | None, wish: Wish, *, at_once: bool, hub: bool) -> None:
+    if hub:
+        from gitswarm.cli.exchange import ask_over_hub  # noqa: PLC0415 - few runs are on a hub
+
+        ask_over_hub(run, wish, at_once=at_once)
+        return
     repository = repository_here()
     layout = find_run(repository, run)
     locks = Locks(repository.common_dir)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -35,7 +35,7 @@ class Lease(Struct, frozen=True):
     """`generation` grows with every owner. `executes`: its process goes on with the run, or was killed; `held`:
     nobody else may. `time`: when it was written, for people. `overview`: how the run stood; None: nobody has said.
     `chance`: no two leases are the same commit, whatever their clocks and machines are called. `attempts`: how often
-    somebody began to execute the run since its newest step."""
+    somebody began to execute the run since its newest step. `asked`: what its owner is to do at the next boundary."""
 
     run_id: str
     generation: int
@@ -46,6 +46,7 @@ class Lease(Struct, frozen=True):
     overview: RunOverview | None = None
     held: bool = False
     attempts: int = 0
+    asked: Literal["stop", "pause"] | None = None
 
     def write(self, repository: Repository) -> str:
         """Stores it as a commit; its id. No ref names it here."""

@@ -59,6 +59,17 @@ def test_a_run_that_never_gets_further_waits_for_a_person(clones: Clones) -> Non
     assert clones.pushed() == list(STEPS)
 
 
+def test_a_run_that_was_to_stop_when_its_owner_died_stops(clones: Clones) -> None:
+    clones.here.swarm(*clones.start(), "--until", "first")
+    run = clones.run
+    begun_in_vain(clones, run)
+    clones.here.swarm("stop", run, "--hub")
+    executed(clones, run)
+    assert (clones.here.json("status", "--hub")["state"], clones.pushed()) == ("stopped", ["first"])
+    executed(clones, run)
+    assert clones.pushed() == list(STEPS)
+
+
 def test_the_exit_code_says_whether_to_try_again(clones: Clones) -> None:
     script = clones.here.script('steps: {second: [{fail: "no"}]}')
     clones.here.swarm("start", "trip", "--hub", "--script", script, "--until", "first")

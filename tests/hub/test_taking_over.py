@@ -87,6 +87,28 @@ def test_who_was_taken_over_is_fenced_and_its_work_is_kept(clones: Clones) -> No
     check_whole(clones)
 
 
+def test_a_run_elsewhere_stops_behind_its_step_when_it_is_asked_to(clones: Clones) -> None:
+    here, there = clones.here, clones.there
+    argv = here.argv(*clones.start(second=[GATE]))
+    with subprocess.Popen(argv, cwd=here.root, env=dict(here.env), stderr=subprocess.PIPE, text=True) as old:
+        wait_until((clones.door / "reached").exists, "the step is reached")
+        run = clones.run
+        assert "--now reaches a run of this machine" in there.swarm("stop", run, "--hub", "--now", code=2).stderr
+        assert f"{run} will stop after its current step" in there.swarm("stop", run, "--hub").stdout
+        (clones.door / "open").touch()
+        said = old.communicate(timeout=DEADLINE_S)[1]
+    assert old.returncode == 0, said
+    assert clones.pushed() == ["first", "second"]
+    status = there.json("status", "--hub")
+    assert (status["state"], status["hub"]["generation"], status["hub"]["executes"]) == ("stopped", 1, False)
+    refused = there.swarm("stop", run, "--hub", code=1).stderr
+    assert f"{run} is stopped: nobody executes it" in refused
+    assert f"hint: git swarm hold {run}" in refused
+
+    there.swarm("resume", run, "--hub")
+    check_whole(clones)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_run_killed_at_any_moment_is_taken_over(clones: Clones, number: int) -> None:

@@ -66,6 +66,7 @@ def fleet_exec(
     around = around_before(repository, layout)
     try:
         leased = take_over(repository, remote, layout, around)
+        leased.asked = lease.asked if lease is not None else None  # of an owner that died before it could
     except RunHeldError as error:  # on this machine: it pushes by itself
         raise FencedError(error.message, hint=error.hint) from error
     try:

@@ -19,6 +19,7 @@ from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Clock
+from gitswarm.runner.run_processes import Request, Wish
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.undo.recovery import restore_worktree
 from gitswarm.worktree import snapshot
@@ -31,7 +32,8 @@ _PAUSES_S = (0.3, 1.0, 3.0)
 
 
 class LeasedRun:
-    """What the hub has of a run, as this process saw it there last or left it: `there`, its refs, and `lease`."""
+    """What the hub has of a run, as this process saw it there last or left it: `there`, its refs, and `lease`.
+    `asked`: what somebody wants of it, to be done at the next boundary."""
 
     def __init__(self, repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> None:
         """
@@ -45,6 +47,7 @@ class LeasedRun:
         found = look_at_hub(repository, remote, layout)
         self.lease = found.leases.get(layout.run_id)
         self.there = dict(found.refs)
+        self.asked: Wish | None = None
         self._own: set[str] = set()
         """Every lease that this process made: where one stands, its push arrived."""
 
@@ -76,6 +79,15 @@ class LeasedRun:
             lease = replace(lease, attempts=0)
         self._renew(lease, {**refs, **gone}, entry)
 
+    def ask(self, wish: Wish) -> None:
+        """Leaves a wish for the owner, who finds it when it pushes its step.
+
+        :raises FencedError: the owner, or a new one, was faster.
+        :raises SwarmError: as `push`.
+        """
+        assert self.lease is not None  # noqa: S101
+        self._renew(replace(self.lease, asked=wish, chance=secrets.token_hex(4)), {})
+
     def let_go(self) -> None:
         """Takes back that this process goes on with the run, unless it said so; one that cannot be told is not."""
         if self.lease is None or not self.lease.executes:
@@ -89,7 +101,7 @@ class LeasedRun:
     def _next(self) -> Lease:
         now, chance = self._clock(), secrets.token_hex(4)
         if self.lease is not None:
-            return replace(self.lease, owner=self._owner, time=now, chance=chance)
+            return replace(self.lease, owner=self._owner, time=now, chance=chance, asked=None)
         return Lease(self._layout.run_id, 1, self._owner, now, executes=False, chance=chance)
 
     def _renew(self, lease: Lease, refs: Mapping[str, str | None], entry: str | None = None) -> None:
@@ -107,6 +119,8 @@ class LeasedRun:
                 return
             if found is not None and found.refs.get(name) in self._own:
                 self.there = dict(found.refs)  # an earlier one had arrived, and its answer was lost
+                continue
+            if found is not None and self._is_asked(found, wanted):
                 continue
             if found is not None:
                 self._refuse_other(found)
@@ -131,6 +145,18 @@ class LeasedRun:
         except GitFailedError:
             return None
 
+    def _is_asked(self, found: OnHub, wanted: Mapping[str, str | None]) -> bool:
+        """Whether the lease there is ours with a wish of somebody who moved nothing else; that wish is noted."""
+        name, lease, ours = self._layout.lease_ref, found.leases.get(self._layout.run_id), self.lease
+        if lease is None or ours is None or lease.asked is None:
+            return False
+        arrived = {ref: to for ref, to in {**self.there, **wanted}.items() if to is not None}
+        is_ours = (lease.owner, lease.generation) == (ours.owner, ours.generation)
+        if not is_ours or {**found.refs, name: ""} not in ({**self.there, name: ""}, {**arrived, name: ""}):
+            return False
+        self.there, self.asked = dict(found.refs), lease.asked
+        return True
+
     def _refuse_other(self, found: OnHub) -> None:
         run, name = self._layout.run_id, self._layout.lease_ref
         if found.refs.get(name) != self.there.get(name):
@@ -154,6 +180,9 @@ def push_to_hub(session: Session, state: RunState, *, executes: bool = True) -> 
         return
     try:
         leased.push(state, executes=executes)
+        if leased.asked is not None and executes:
+            session.requests.put(Request(wish=leased.asked, reason="asked on the hub"))
+            leased.asked = None
     except FencedError as error:
         what, look = "this clone had nothing that is not there", f"git swarm log {session.layout.run_id}"
         try:

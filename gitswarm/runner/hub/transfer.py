@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -17,7 +18,9 @@ from gitswarm.ledger.lease import Lease, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
+from gitswarm.runner.hub.queue import is_open
 from gitswarm.runner.open_run import open_run
+from gitswarm.runner.run_processes import Wish
 from gitswarm.runner.run_session import RunContext
 from gitswarm.safety.guard import may_hold_runs
 
@@ -83,6 +86,32 @@ def release_on_hub(repository: Repository, remote: Remote, layout: RunLayout, cl
     :raises SwarmError: it was never pushed.
     """
     _pushed(repository, remote, layout, clock).take(executes=False)
+
+
+def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock, wish: Wish) -> Lease:
+    """Asks whoever executes the run to end it at the next boundary; the lease that was found, which says who that is.
+
+    :raises SwarmError: nobody executes it, or it was never pushed.
+    :raises FencedError: its owner pushes all the time.
+    """
+    for _ in range(_RACES):
+        leased = _pushed(repository, remote, layout, clock)
+        lease = leased.lease
+        if lease is None or not lease.executes:
+            run, how = layout.run_id, lease.overview if lease is not None else None
+            waits = lease is None or is_open(lease)
+            hint = (
+                f"git swarm hold {run}   (so that nobody else begins it)"
+                if waits
+                else f"git swarm status {run} --hub"
+            )
+            raise SwarmError(f"{run} is {how.state.value if how else 'not begun'}: nobody executes it", hint=hint)
+        with suppress(FencedError):
+            leased.ask(wish)
+            return lease
+    raise FencedError(
+        f"{layout.run_id} moves on {remote.name} all the time", hint=f"git swarm {wish} {layout.run_id} --hub"
+    )
 
 
 def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> LeasedRun:

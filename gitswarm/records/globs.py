@@ -4,33 +4,75 @@ from __future__ import annotations
 
 import re
 from fnmatch import translate
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from gitswarm.records.instructions import INSTRUCTION_FILES
+from gitswarm.records.lazy_re import lazy_re
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
+_PLAIN = lazy_re(r"/?[\w.*-]+(?:/[\w.*-]+)*/?")
+_WILD = lazy_re(r"[*?\[]")
+
+
+class Ignore:
+    """Patterns as in a `.gitignore`."""
+
+    def __init__(self, lines: tuple[str, ...]) -> None:
+        """
+        :raises ValueError: a line is no pattern.
+        """
+        self._lines = lines
+        self._texts = [_text_of(line) for line in lines]
+        if not all(map(_PLAIN.fullmatch, lines)):
+            _ = self._spec  # which finds what is wrong; a plain line is a pattern
+
+    def match_file(self, path: str) -> bool:
+        return any(text in path for text in self._texts) and self._spec.match_file(path)
+
+    @cached_property
+    def _spec(self) -> GitIgnoreSpec:
+        from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 20 ms, which most commands need not wait for
+
+        return GitIgnoreSpec.from_lines(self._lines)
+
+
+def _text_of(line: str) -> str:
+    """A text in every path that the line matches: the longest one without a wildcard. An empty one is in any path."""
+    return max(re.split(r"[^\w.-]+", line), key=len) if _PLAIN.fullmatch(line) else ""
+
 
 @lru_cache(maxsize=64)
-def gitignore(*lines: str) -> GitIgnoreSpec:
+def gitignore(*lines: str) -> Ignore:
     """
     :raises ValueError: a line is no pattern.
     """
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most commands need not wait for
-
-    return GitIgnoreSpec.from_lines(lines)
+    return Ignore(lines)
 
 
 def is_named(name: str, globs: tuple[str, ...]) -> bool:
     """Whether a name fits one of the globs, upper and lower case told apart."""
-    return _one_of(globs).match(name) is not None
+    exact, starts, ends, others = _sorted(globs)
+    return name in exact or name.startswith(starts) or name.endswith(ends) or others.match(name) is not None
 
 
 @lru_cache(maxsize=64)
-def _one_of(globs: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, globs)) or r"(?!)")
+def _sorted(globs: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...], re.Pattern[str]]:
+    """Names, what names begin with, what they end with, and the few that only a pattern of `re` tells."""
+    exact, starts, ends, others = list[str](), list[str](), list[str](), list[str]()
+    for glob in globs:
+        wild = _WILD.findall(glob)
+        if not wild:
+            exact.append(glob)
+        elif wild == ["*"] and glob[-1] == "*":
+            starts.append(glob[:-1])
+        elif wild == ["*"] and glob[0] == "*":
+            ends.append(glob[1:])
+        else:
+            others.append(glob)
+    return frozenset(exact), tuple(starts), tuple(ends), lazy_re("|".join(map(translate, others)) or r"(?!)")
 
 
 CI = (

@@ -18,7 +18,7 @@ from unittest import mock
 
 from benchmarks.command_cost import swarm
 from benchmarks.projects import FLOW, Checkout, environment, make_checkout
-from gitswarm.git.cat_file import CatFile
+from gitswarm.git.object_reader import CatFile
 from gitswarm.git.reader import open_reader
 from gitswarm.projection.database import Projection
 

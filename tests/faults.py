@@ -33,10 +33,10 @@ from typing import Any, NoReturn, Self
 import pygit2
 
 from gitswarm.git.as_user import UsersGit
-from gitswarm.git.indexes import Indexes
 from gitswarm.git.objects import Objects
 from gitswarm.git.process import Git, RunningGit
 from gitswarm.git.refs import Refs
+from gitswarm.git.tree_changes import Indexes
 from gitswarm.ledger.journal import Inbox, Journal
 from gitswarm.worktree.run_folder import RunFolder
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from gitswarm.git.note_reader import NoteReader
 from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.git.objects import Objects
+from gitswarm.git.reader import NoteReader
 from gitswarm.git.refs import Refs
 
 Prepared = tuple[str | None, str] | None

@@ -1,16 +1,21 @@
-"""Values of stored commits, and what is asked about objects, whoever reads them."""
+"""Stored commits as values, what is asked about objects, and how `git cat-file --batch` answers it."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
+from gitswarm.errors import GarbledError
+from gitswarm.git.process import Git
+
 if TYPE_CHECKING:
     from datetime import datetime
-
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
@@ -107,3 +112,178 @@ class ObjectReader(ABC):
 def _folder(entries: Entries, name: str) -> str | None:
     found = entries.get(name)
     return found[0] if found is not None and found[1] == DIRECTORY else None
+
+
+_Found = tuple[str, bytes, bytes]
+"""Id, kind and content of an object."""
+
+_KINDS = (b"blob", b"tree", b"commit", b"tag")
+_AT_ONCE = 100
+"""Names that are asked for before the first answer is read: all of them fit into a pipe."""
+
+
+class CatFile(ObjectReader):
+    """Reads objects; its process is started for the first one, and ends with this object."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._process: subprocess.Popen[bytes] | None = None
+        self._commits: dict[str, Commit] = {}
+
+    def commit(self, commit_id: str) -> Commit:
+        known = self._commits.get(commit_id)
+        if known is None:
+            known = self._commits[commit_id] = _parsed(commit_id, self._raw_commit(commit_id))
+        return known
+
+    def author(self, commit_id: str) -> Person:
+        headers = self._raw_commit(commit_id).partition(b"\n\n")[0].decode(errors="replace").split("\n")
+        line_of_author = next((line.removeprefix("author ") for line in headers if line.startswith("author ")), "")
+        name, _bracket, rest = line_of_author.partition("<")
+        return Person(name.strip(), rest.partition(">")[0].strip())
+
+    def peeled(self, object_id: str) -> str | None:
+        (found,) = self._ask([f"{object_id}^{{commit}}"])
+        return found[0] if found is not None else None
+
+    def entry(self, tree_id: str, path: str) -> str | None:
+        found = self._found(tree_id, path)
+        return found[0] if found is not None else None
+
+    def file(self, tree_id: str, path: str) -> bytes | None:
+        (content,) = self.files_of([(tree_id, path)])
+        return content
+
+    def files_of(self, wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
+        contents: list[bytes | None] = [None] * len(wanted)
+        for first in range(0, len(wanted), _AT_ONCE):
+            part = wanted[first : first + _AT_ONCE]
+            answers = self._ask([self._name(tree_id, path) for tree_id, path in part])
+            for index, ((tree_id, path), answer) in enumerate(zip(part, answers, strict=True), start=first):
+                if answer is None:
+                    self._refuse_missing(tree_id, path)
+                elif answer[1] == b"blob":
+                    contents[index] = answer[2]
+        return contents
+
+    def entries(self, tree_id: str) -> Entries:
+        if tree_id == EMPTY_TREE:
+            return {}
+        _id, kind, content = self._object(tree_id)
+        if kind != b"tree":
+            raise GarbledError(f"{tree_id} is not a tree", hint=f"git cat-file -t {tree_id}")
+        return entries_of(content)
+
+    def _name(self, tree_id: str, path: str) -> str:
+        """What git is asked for: one line. Without a path: the object itself."""
+        if not path:
+            return tree_id
+        if "\n" not in path:
+            return f"{tree_id}:{path}"
+        return self.entry(tree_id, path) or "none"
+
+    def _found(self, tree_id: str, path: str) -> tuple[str, int] | None:
+        """Id and mode of what lies at `path`."""
+        folder, _slash, name = path.rpartition("/")
+        above = self._found(tree_id, folder) if folder else (tree_id, DIRECTORY)
+        return self.entries(above[0]).get(name) if above is not None and above[1] == DIRECTORY else None
+
+    def _refuse_missing(self, tree_id: str, path: str) -> None:
+        """
+        :raises GarbledError: the tree names something there that is no submodule; or without a path, always.
+        """
+        if not path:
+            raise _missing(tree_id)
+        found = self._found(tree_id, path)
+        if found is not None and found[1] != GITLINK:
+            raise _missing(found[0])
+
+    def _raw_commit(self, commit_id: str) -> bytes:
+        _id, kind, content = self._object(commit_id)
+        if kind != b"commit":
+            raise GarbledError(f"{commit_id} is not a commit", hint=f"git cat-file -t {commit_id}")
+        return content
+
+    def _object(self, object_id: str) -> _Found:
+        (found,) = self._ask([object_id])
+        if found is None:
+            raise _missing(object_id)
+        return found
+
+    def _ask(self, names: Sequence[str]) -> list[_Found | None]:
+        """What each of the names stands for; None: nothing that is here.
+
+        :raises GarbledError: git cannot read it.
+        """
+        given, taken = self._pipes()
+        try:
+            given.write(b"".join(os.fsencode(name) + b"\n" for name in names))
+            given.flush()
+        except BrokenPipeError:
+            pass  # it ended, and what it answers says so
+        return [self._answer(name, taken) for name in names]
+
+    def _answer(self, name: str, taken: IO[bytes]) -> _Found | None:
+        headline = taken.readline()
+        if not headline.endswith(b"\n"):
+            self._process = None
+            raise _missing(name.partition(":")[0])
+        words = headline.split()
+        if len(words) != 3 or words[1] not in _KINDS:
+            return None
+        content = taken.read(int(words[2]))
+        if len(content) < int(words[2]):  # it found out too late that the object is damaged
+            self._process = None
+            raise _missing(name.partition(":")[0])
+        taken.read(1)
+        return words[0].decode(), words[1], content
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        if self._process is None:
+            self._process = self._git.open_pipe("cat-file", "--batch")
+            weakref.finalize(self, _end, self._process)
+        given, taken = self._process.stdin, self._process.stdout
+        if given is None or taken is None:
+            raise ValueError("git was started without pipes")
+        return given, taken
+
+
+def entries_of(content: bytes) -> Entries:
+    """What the content of a tree says."""
+    found: dict[str, tuple[str, int]] = {}
+    start = 0
+    while start < len(content):
+        blank = content.index(b" ", start)
+        end = content.index(b"\0", blank)
+        name = content[blank + 1 : end].decode(errors="surrogateescape")
+        found[name] = (content[end + 1 : end + 21].hex(), int(content[start:blank], 8))
+        start = end + 21
+    return found
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Without input it ends."""
+    process.communicate()
+
+
+def _missing(object_id: str) -> GarbledError:
+    return GarbledError(f"object {object_id} is missing or damaged", hint="git fsck --full   (says what else is)")
+
+
+def _parsed(commit_id: str, raw: bytes) -> Commit:
+    head, _blank, message = raw.partition(b"\n\n")
+    tree, parents, encoding = "", [], "utf-8"
+    for line in head.decode(errors="replace").split("\n"):
+        name, _space, value = line.partition(" ")
+        match name:
+            case "tree":
+                tree = value
+            case "parent":
+                parents.append(value)
+            case "encoding":
+                encoding = value
+    try:
+        text = message.decode(encoding, errors="replace")
+    except LookupError:
+        text = message.decode(errors="replace")
+    return Commit(commit_id, tree, tuple(parents), text.lstrip("\n"))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gitswarm.errors import GarbledError
-from gitswarm.git.indexes import Indexes
 from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.object_reader import (
     DIRECTORY,
@@ -24,6 +23,7 @@ from gitswarm.git.object_reader import (
 )
 from gitswarm.git.packing import KINDS, Packing
 from gitswarm.git.process import Git, refusal
+from gitswarm.git.tree_changes import Indexes
 
 FILE = 0o100644
 EXECUTABLE = 0o100755

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gitswarm.errors import NotFoundError, UnsupportedRepositoryError
-from gitswarm.git.diff import Diffs
 from gitswarm.git.discovery import Place, discover, refuse_old_git
 from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.notes import Notes
@@ -19,6 +18,7 @@ from gitswarm.git.process import Git, scrubbed
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.refs import Refs
 from gitswarm.git.sealed import SealedObjects
+from gitswarm.git.tree_changes import Diffs
 
 _CACHED_TREE_BYTES = 1 << 20
 _FIRST = 1_000

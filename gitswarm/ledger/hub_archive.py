@@ -10,7 +10,7 @@ from functools import cache
 from msgspec import Struct
 
 from gitswarm.errors import GarbledError, GitFailedError
-from gitswarm.git.cat_file import entries_of
+from gitswarm.git.object_reader import entries_of
 from gitswarm.git.reader import RepositoryReader, open_reader
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import Remote

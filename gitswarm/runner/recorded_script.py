@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from gitswarm.evidence.observed_command import EDITING_TOOLS
 from gitswarm.git.object_reader import DIRECTORY, EMPTY_TREE, GITLINK
 from gitswarm.git.repository import Repository
-from gitswarm.git.worktree_form import in_worktree_form
+from gitswarm.git.scratch import in_worktree_form
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.reading import StepFiles, decisions, step_files
 from gitswarm.ledger.state import RunState

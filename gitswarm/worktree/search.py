@@ -16,7 +16,7 @@ from threading import Timer
 from msgspec import Struct, field
 
 from gitswarm.git.incoming import Former, Incoming
-from gitswarm.git.indexes import IndexChange
+from gitswarm.git.tree_changes import IndexChange
 from gitswarm.records.base import readable
 from gitswarm.records.secrets import FindSecrets, Scrub, SecretFound, Suspect
 from gitswarm.worktree.shadow import Shadow

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gitswarm.errors import GitFailedError
 from gitswarm.git.incoming import Incoming
-from gitswarm.git.indexes import IndexChange
 from gitswarm.git.process import RunningGit
+from gitswarm.git.tree_changes import IndexChange
 from gitswarm.worktree import submodules
 from gitswarm.worktree.search import Flagged, Search, Staged, flagged_files, former_entries, saying_what_takes_long
 from gitswarm.worktree.shadow import Shadow

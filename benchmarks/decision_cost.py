@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import Choice, Decision, RoutingMode
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gitswarm.git.incoming import Former
 from gitswarm.git.repository import open_repository
-from gitswarm.records.secrets import SecretRules
+from gitswarm.records.safety import SecretRules
 from gitswarm.safety.redact.redactor import Redactor
 from tests.fetch_sdists import SDISTS, fetch
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gitswarm.records.secrets import SecretRules
+from gitswarm.records.safety import SecretRules
 from gitswarm.safety.redact.redactor import Redactor
 
 PATTERNS = (

@@ -32,8 +32,7 @@ from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.execution import new_run_id
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Result, Status, new_run_id
 from gitswarm.records.routing import RoutingMode
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.resources import bundled

@@ -29,11 +29,10 @@ from gitswarm.engines.names import BUILT_IN, DEFAULT, STUB, id_of, short_of
 from gitswarm.engines.registry import BrokenEngineError, adapter_of, is_known, unknown_engine
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record, WrittenSection
-from gitswarm.records.instructions import INSTRUCTION_FILES
-from gitswarm.records.limits import BudgetRules
-from gitswarm.records.policy import PolicyRules
+from gitswarm.records.globs import INSTRUCTION_FILES
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
+    BudgetRules,
     DeployRules,
     EngineChoice,
     FrozenSettings,
@@ -41,7 +40,7 @@ from gitswarm.records.run_spec import (
     ReviewRules,
     TestSuite,
 )
-from gitswarm.records.secrets import SecretRules
+from gitswarm.records.safety import PolicyRules, SecretRules
 from gitswarm.settings_personal import TEAM_FILE, EntryError, entry_of, entry_value, put_personal
 from gitswarm.specs.context import Profile
 from gitswarm.specs.flow import Identifier

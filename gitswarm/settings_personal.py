@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from gitswarm.errors import SpecError
 from gitswarm.records.base import Record
-from gitswarm.records.limits import BudgetRules
-from gitswarm.records.policy import NetworkRule, SandboxRule, plain_switch
+from gitswarm.records.run_spec import BudgetRules
+from gitswarm.records.safety import NetworkRule, SandboxRule, plain_switch
 from gitswarm.specs.yaml_source import did_you_mean, plain_message
 
 TEAM_FILE = ".swarm/config.yaml"

@@ -24,7 +24,7 @@ from gitswarm.engines.stub import StubEngine
 from gitswarm.ledger.events import order_problems, read_lines
 from gitswarm.records.event import Event
 from gitswarm.records.execution import Execution as Identity
-from gitswarm.records.policy import Allow
+from gitswarm.records.safety import Allow
 from gitswarm.resources import bundled
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.library import load_library

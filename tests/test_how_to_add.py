@@ -15,7 +15,7 @@ import yaml
 
 from gitswarm.cli.opened import RunArgument
 from gitswarm.cli.registry import ROOT, Command
-from gitswarm.records.secrets import SecretRules
+from gitswarm.records.safety import SecretRules
 from gitswarm.safety.redact import known
 from gitswarm.safety.redact.redactor import Redactor
 from tests.conftest import Project

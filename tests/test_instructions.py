@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 import yaml
 
-from gitswarm.records.instructions import Instruction, Instructions
+from gitswarm.records.guidance import Instruction, Instructions
 from gitswarm.specs.context import pack_instructions
 from tests.conftest import Project
 from tests.projects import ask

@@ -11,7 +11,7 @@ from gitswarm.ledger.history import ends_after, history
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import routing_entries, standing_decision
 from gitswarm.ledger.state import RunState
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.runner.begin import start_run
 from gitswarm.runner.resuming import resume_run
 from tests.cli.test_reading import columns

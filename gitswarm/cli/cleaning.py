@@ -29,7 +29,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview, overviews
 from gitswarm.ledger.state import RunState
 from gitswarm.records.budget import seconds
-from gitswarm.records.outcome import OVER
+from gitswarm.records.execution import OVER
 from gitswarm.runner.hub.retention import fold_on_hub
 from gitswarm.runner.hub.transfer import hub_for_runs
 from gitswarm.runner.open_run import open_run

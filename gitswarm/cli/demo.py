@@ -24,7 +24,7 @@ from gitswarm.git.merge import create_repository
 from gitswarm.git.object_reader import Person
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.routing.macro import ALL
 from gitswarm.settings import CONFIG_FILE, CommandLine
 

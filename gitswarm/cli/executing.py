@@ -31,7 +31,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import timestamp
 from gitswarm.records.budget import OPTIONS, seconds
-from gitswarm.records.review import Feedback
+from gitswarm.records.worklists import Feedback
 from gitswarm.runner.run_session import Observer, RunContext, SilentObserver
 from gitswarm.settings import Config
 

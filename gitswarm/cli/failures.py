@@ -14,7 +14,7 @@ from pathlib import Path
 from gitswarm import __version__
 from gitswarm.cli.console import advise, complain, err
 from gitswarm.errors import SpecError, StorageError, SwarmError, storage_error
-from gitswarm.records.secrets import SecretRules
+from gitswarm.records.safety import SecretRules
 from gitswarm.safety.redact.redactor import Redactor
 
 BUG = 3

@@ -14,7 +14,7 @@ from gitswarm.ledger.history import Passage, RunEnd, history
 from gitswarm.ledger.reading import standing_decision
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind
-from gitswarm.records.outcome import Result, RunStatus
+from gitswarm.records.execution import Result, RunStatus
 from gitswarm.records.routing import Action, Decision
 from gitswarm.records.text import columns, shorten
 

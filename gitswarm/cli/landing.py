@@ -20,7 +20,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.overview import way_home
 from gitswarm.ledger.state import RunState
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.run_spec import LandStrategy
 from gitswarm.runner.human_steps import settled
 from gitswarm.runner.landing.approve import Approval, approve_run, reject_run

@@ -25,7 +25,7 @@ from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals, stored_events
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.event import TERMINAL_KINDS, LoggedEvent
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.text import shorten
 
 POLL_S = 0.1

@@ -17,7 +17,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import Timing, existing, standing_after
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -12,7 +12,7 @@ from gitswarm.cli.console import hanging, labelled, out_json, out_lines
 from gitswarm.cli.here import library_here, repository_here
 from gitswarm.errors import NotARepositoryError
 from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.policy import Allow, Deny, Verdict
+from gitswarm.records.safety import Allow, Deny, Verdict
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import RunScope, Scope, StationRights, make_scope
 from gitswarm.safety.policy.table import CLASSES

@@ -19,8 +19,7 @@ from gitswarm.ledger.overview import RunOverview, is_played, overview
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.stored_json import ConcernFields, SpecFields, deployed_as, spec_fields
 from gitswarm.ledger.work import worked_ms
-from gitswarm.records.execution import FORK_OF
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import FORK_OF, RunStatus
 
 EXIT_CODES = {RunStatus.FAILED: 4, RunStatus.UNPROVEN: 4, RunStatus.PAUSED: 5}
 

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from gitswarm.cli.console import money, plural
 from gitswarm.errors import UsageError
 from gitswarm.ledger.overview import RunOverview
-from gitswarm.records.execution import SHORT, created_at
-from gitswarm.records.outcome import RunStatus, Status
+from gitswarm.records.execution import SHORT, RunStatus, Status, created_at
 
 _STATES = {RunStatus.UNPROVEN: "not proven"}
 SUCCESSORS = ("landed", "approved", "rejected", "rehearsal")

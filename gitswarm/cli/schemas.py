@@ -13,17 +13,15 @@ from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import out
 from gitswarm.cli.reports.model import RunReport
 from gitswarm.errors import NotFoundError
-from gitswarm.records.acceptance import AcMatrix, AcStatus
-from gitswarm.records.case_results import BaseTests
 from gitswarm.records.envelope import Envelope, Handoff
 from gitswarm.records.event import LoggedEvent
-from gitswarm.records.evidence import Evidence
+from gitswarm.records.evidence import BaseTests, Evidence
 from gitswarm.records.gate_decision import DeployDecision, GateFindings, MergeDecision, Traceability
+from gitswarm.records.guidance import Learnings, Proposals, RunWisdom
 from gitswarm.records.receipt import Receipt
-from gitswarm.records.review import PullRequestStatus, ReviewWorklist
 from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import RunSpec
-from gitswarm.records.wisdom import Learnings, Proposals, RunWisdom
+from gitswarm.records.worklists import AcMatrix, AcStatus, PullRequestStatus, ReviewWorklist
 from gitswarm.settings import config_with
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import StepTemplate

@@ -35,11 +35,10 @@ from gitswarm.ledger.wisdom import read_wisdom, scent_trail
 from gitswarm.records.base import timestamp
 from gitswarm.records.budget import limit_words, time_words
 from gitswarm.records.execution import new_run_id
-from gitswarm.records.limits import BudgetRules
+from gitswarm.records.guidance import ScentTrail
 from gitswarm.records.routing import HumanPolicy, RoutingMode
-from gitswarm.records.run_spec import RunSpec
+from gitswarm.records.run_spec import BudgetRules, RunSpec
 from gitswarm.records.text import listed, usd
-from gitswarm.records.wisdom import ScentTrail
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run

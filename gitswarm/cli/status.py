@@ -56,8 +56,7 @@ from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
 from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.stored_json import ConcernFields
-from gitswarm.records.execution import RUNS_FOLDER, created_at
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RUNS_FOLDER, RunStatus, created_at
 from gitswarm.worktree.disk_use import disk_bytes
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import timing
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.evidence import extra_run_words
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.text import columns, shorten
 
 

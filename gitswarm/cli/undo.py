@@ -22,7 +22,7 @@ from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.runner.begin import ForkOptions, create_run, plan_fork
 from gitswarm.runner.human_steps import ResumeOptions
 from gitswarm.runner.open_run import end_unowned, open_run

@@ -50,7 +50,7 @@ from gitswarm.ledger.stored_json import Timing, timings
 from gitswarm.ledger.work import worked_ms
 from gitswarm.records.event import EventKind
 from gitswarm.records.evidence import extra_run_words
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.text import columns, shorten
 
 POLL_S = 0.5

@@ -16,7 +16,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.wisdom import Offer, find_offer, read_wisdom
 from gitswarm.ledger.wisdom_store import WisdomStore
 from gitswarm.records.base import timestamp
-from gitswarm.records.wisdom import Settled
+from gitswarm.records.guidance import Settled
 from gitswarm.runner.operations.learning import apply_proposal
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.safety.redact.redactor import Redactor

@@ -12,16 +12,13 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.containment import UNCONTAINED, Containment
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, TranscriptLine
 from gitswarm.records.evidence import CheckOutcome
-from gitswarm.records.execution import Execution
-from gitswarm.records.navigator import RouteAnswer, RouteQuestion
-from gitswarm.records.outcome import Result
-from gitswarm.records.policy import Decide, Deny, Verdict
-from gitswarm.records.receipt import Tokens, ToolCall
-from gitswarm.records.secrets import Scrub
+from gitswarm.records.execution import Execution, Result
+from gitswarm.records.receipt import EngineOutcome, Tokens, ToolCall
+from gitswarm.records.route_question import RouteAnswer, RouteQuestion
+from gitswarm.records.safety import Decide, Deny, Scrub, Verdict
 from gitswarm.specs.compile import Prompt
 
 SESSION_MARKER = "SWARM_SESSION"

@@ -28,7 +28,7 @@ from gitswarm.processes import Ending
 from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import CheckOutcome
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Result, Status
 from gitswarm.specs.script import Script, ScriptEntry
 
 _REPORT_BYTES = 50_000_000

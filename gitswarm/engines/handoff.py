@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 from pydantic import JsonValue, ValidationError
 
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
+from gitswarm.records.receipt import EngineOutcome
 from gitswarm.specs.context import cut
 
 _SUMMARY_CHARS = 10_000

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from gitswarm.records.policy import Allow, Decide, Deny, Rewrite, Verdict
+from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Verdict
 
 _QUESTION_BYTES = 64 << 20
 _PATIENCE_S = 30.0

@@ -13,9 +13,8 @@ from pydantic import JsonValue
 from gitswarm.engines.base import Emit
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind, Message, ToolResult, ToolUse, TranscriptLine
-from gitswarm.records.policy import Allow, Decide, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import Tokens, ToolCall, ToolSource
-from gitswarm.records.secrets import Scrub
+from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Scrub, Verdict
 from gitswarm.records.text import usd
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.context import cut

@@ -18,8 +18,8 @@ from gitswarm.engines.adapter import EngineAdapter
 from gitswarm.engines.base import LOCAL_WORK, Capabilities, Emit, StepRequest, StepResult, WithoutModel
 from gitswarm.engines.names import BUILT_IN, GROUP, STUB, id_of, short_of
 from gitswarm.errors import EngineMissingError, UsageError
-from gitswarm.records.engine_outcome import EngineOutcome
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
+from gitswarm.records.receipt import EngineOutcome
 from gitswarm.specs.yaml_source import did_you_mean
 
 

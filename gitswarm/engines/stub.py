@@ -24,11 +24,10 @@ from gitswarm.engines.base import (
 from gitswarm.engines.left_files import leave, placed, put_files
 from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
 from gitswarm.processes import CommandLimits, Ending, run_shell
-from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
 from gitswarm.records.base import Clock, Record
 from gitswarm.records.budget import time_words
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.execution import Result, Status
 from gitswarm.records.gate_decision import (
     DeployDecision,
     DeployOutcome,
@@ -37,11 +36,18 @@ from gitswarm.records.gate_decision import (
     MergeDecision,
     Traceability,
 )
-from gitswarm.records.navigator import RouteAnswer, RouteQuestion
-from gitswarm.records.outcome import Result, Status
-from gitswarm.records.receipt import Tokens
-from gitswarm.records.review import PullRequestStatus, ReviewWorklist
-from gitswarm.records.wisdom import Learnings, Proposals
+from gitswarm.records.guidance import Learnings, Proposals
+from gitswarm.records.receipt import EngineOutcome, Tokens
+from gitswarm.records.route_question import RouteAnswer, RouteQuestion
+from gitswarm.records.worklists import (
+    AcceptanceCriterion,
+    AcMatrix,
+    AcStatus,
+    CriterionStatus,
+    PullRequestStatus,
+    Requirement,
+    ReviewWorklist,
+)
 from gitswarm.specs.script import LeftFile, Script, ScriptEntry
 
 

@@ -27,8 +27,8 @@ from gitswarm.evidence.suite_run import (
 )
 from gitswarm.evidence.survivors import judge_base_tests
 from gitswarm.evidence.test_changes import TestChanges, has_collected_name
+from gitswarm.records.evidence import ProofFinding
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
 _CODE = (".py", ".js", ".cjs", ".mjs", ".ts", ".rb")

@@ -10,9 +10,9 @@ from msgspec import Struct
 from gitswarm.evidence.declarations import own_name
 from gitswarm.evidence.suite_run import declared_name, is_whole_file, place, title_of
 from gitswarm.evidence.test_changes import TestChanges
-from gitswarm.records.acceptance import CriterionProof, JudgedCriterion, NamedTest, TestProof
-from gitswarm.records.case_results import CaseResult, CaseResults
+from gitswarm.records.evidence import CaseResult, CaseResults
 from gitswarm.records.lazy_re import lazy_re
+from gitswarm.records.worklists import CriterionProof, JudgedCriterion, NamedTest, TestProof
 
 _WORST_FIRST: Sequence[TestProof] = ("failing", "untested", "unknown", "proven", "claimed")
 """A criterion with several tests is what comes first here; one that proves it is enough."""

@@ -43,7 +43,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gitswarm.records.case_results import CaseResult
+from gitswarm.records.evidence import CaseResult
 from gitswarm.records.lazy_re import lazy_re
 
 _BLOB_CHARS = 4_000_000

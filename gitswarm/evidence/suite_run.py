@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from gitswarm.evidence.declarations import TextChange, go_parts, own_name, path_within
 from gitswarm.evidence.test_changes import FollowedTest, TestChanges, read_changes
-from gitswarm.records.case_results import CaseResult, CaseResults
-from gitswarm.records.evidence import ExtraRun, TestReport
-from gitswarm.records.proof import ProofFinding, ProofFlag, RemovedTest
+from gitswarm.records.envelope import RemovedTest
+from gitswarm.records.evidence import CaseResult, CaseResults, ExtraRun, ProofFinding, ProofFlag, TestReport
 from gitswarm.records.text import shorten
 
 Value = TypeVar("Value")

@@ -9,9 +9,8 @@ from gitswarm.evidence.declarations import DeclaredTest, TextChange, go_parts, o
 from gitswarm.evidence.definitions import changed_definitions
 from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_doctest, is_whole_file, place
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
-from gitswarm.records.case_results import CaseResult
+from gitswarm.records.evidence import CaseResult, ProofFinding
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
 _WORD = lazy_re(r"\w+")

@@ -25,8 +25,8 @@ from msgspec import Struct
 from gitswarm.evidence.declarations import TextChange, is_test_file
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.python_expressions import Expectations, literal_text, parse
+from gitswarm.records.evidence import ProofFinding
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import shorten
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -19,8 +19,9 @@ from gitswarm.evidence.declared_tests import read_tests
 from gitswarm.evidence.definitions import Definitions, changed_definitions
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
 from gitswarm.evidence.python_expressions import parse
+from gitswarm.records.envelope import RemovedTest
+from gitswarm.records.evidence import ProofFinding, ProofFlag
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.proof import ProofFinding, ProofFlag, RemovedTest
 from gitswarm.records.text import shorten
 
 _FACT_COLUMNS = 200

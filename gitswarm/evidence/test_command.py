@@ -30,7 +30,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from gitswarm.evidence.declarations import go_parts, titles
-from gitswarm.records.case_results import CaseResult, CaseResults
+from gitswarm.records.evidence import CaseResult, CaseResults
 from gitswarm.records.lazy_re import lazy_re
 
 Runner = Literal["pytest", "jest", "vitest", "go", "gotestsum", "cargo", "nextest", "node"]

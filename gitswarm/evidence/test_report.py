@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from gitswarm.evidence.formats import cargo, go, jest, junit, pytest_text, tap
 from gitswarm.evidence.formats.test_output import CountedCases, Plain, plain, total_coverage
-from gitswarm.records.case_results import CaseResult, CaseResults
-from gitswarm.records.evidence import TestReport
+from gitswarm.records.evidence import CaseResult, CaseResults, TestReport
 
 FILE_BYTES = 50_000_000
 """Report files larger than this are not read."""

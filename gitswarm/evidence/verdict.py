@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from gitswarm.evidence.declarations import CaseCounts, is_test_file
 from gitswarm.records.envelope import Confidence, FileChange
 from gitswarm.records.evidence import CheckOutcome, DiffSummary, Finding, Flag, TestReport, Verdict
+from gitswarm.records.execution import Status
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.outcome import Status
 from gitswarm.records.text import listed, shorten, words
 
 _URL = lazy_re(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)

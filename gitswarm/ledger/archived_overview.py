@@ -12,7 +12,7 @@ from gitswarm.ledger.last_tests import TestsTold
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import BudgetFields, LandedOn, OpenInterruption, RunOverview, SpokenAs
 from gitswarm.ledger.stored_json import ConcernFields
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -11,7 +11,7 @@ from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import standing_decision
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.routing import Decision
 
 

@@ -18,7 +18,7 @@ from gitswarm.ledger.journal_files import JournalFile, journal_files
 from gitswarm.records.base import Clock, Record, pretty_json, timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.execution import Execution
-from gitswarm.records.secrets import Scrubber
+from gitswarm.records.safety import Scrubber
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 

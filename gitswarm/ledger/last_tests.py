@@ -13,7 +13,7 @@ from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import spec_fields
-from gitswarm.records.command_names import OTHER_COMMANDS
+from gitswarm.records.execution import OTHER_COMMANDS
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -13,7 +13,7 @@ from gitswarm.records.text import shorten
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from gitswarm.records.secrets import Scrubber
+    from gitswarm.records.safety import Scrubber
 
 FORMAT = 2
 """Of new runs. A run keeps the format that it began with."""

@@ -33,8 +33,7 @@ from gitswarm.ledger.stored_json import (
     standing_after,
 )
 from gitswarm.records.budget import option_in, spent_words, total
-from gitswarm.records.execution import REPLAY_OF
-from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.records.execution import REPLAY_OF, Result, RunStatus, Status
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

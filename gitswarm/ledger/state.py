@@ -15,8 +15,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
 from gitswarm.ledger.rebase import REBASED_FROM, RunBase
 from gitswarm.ledger.steps import OpenConcern, StepRecord, Tally
-from gitswarm.records.execution import Execution
-from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.records.execution import Execution, Result, RunStatus, Status
 from gitswarm.records.text import read
 
 

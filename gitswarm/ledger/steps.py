@@ -8,8 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.ledger.layout import HUMAN
-from gitswarm.records.execution import Execution
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Execution, Result, Status
 from gitswarm.records.text import usd
 
 

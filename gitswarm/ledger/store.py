@@ -23,7 +23,7 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Clock, Record, pretty_json, timestamp
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, Supersedes
-from gitswarm.records.secrets import Scrubber
+from gitswarm.records.safety import Scrubber
 
 R = TypeVar("R", bound=Record)
 

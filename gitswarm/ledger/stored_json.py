@@ -15,8 +15,7 @@ from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.budget import OPTIONS, UNLIMITED, BudgetLimits
-from gitswarm.records.command_names import TEST
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import TEST, Status
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -13,8 +13,8 @@ from msgspec import Struct
 from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.records.execution import RUN_ID
+from gitswarm.records.guidance import Edit, Learning, RunWisdom, ScentTrail, Settled, SharedLesson, SpecProposal
 from gitswarm.records.text import listed, shorten
-from gitswarm.records.wisdom import Edit, Learning, RunWisdom, ScentTrail, Settled, SharedLesson, SpecProposal
 
 WISDOM_REF = "refs/swarm/wisdom"
 MOST_LESSONS = 12

@@ -14,8 +14,8 @@ from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.store import scrubbed_record
 from gitswarm.ledger.wisdom import WISDOM_REF, read_entry, wisdom_file
 from gitswarm.records.base import Clock
-from gitswarm.records.secrets import Scrubber
-from gitswarm.records.wisdom import RunWisdom, Settled
+from gitswarm.records.guidance import RunWisdom, Settled
+from gitswarm.records.safety import Scrubber
 
 MOST_RUNS = 200
 _ATTEMPTS = 100

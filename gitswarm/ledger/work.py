@@ -15,8 +15,7 @@ from gitswarm.ledger.spent import payments
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import Timing, timing
-from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import RUNS_FOLDER, Result
 from gitswarm.records.text import Spent
 
 _WORDS = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed", "T": "type changed"}

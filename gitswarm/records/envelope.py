@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from gitswarm.records.base import Record
-from gitswarm.records.outcome import Status
-from gitswarm.records.proof import RemovedTest
+from gitswarm.records.execution import Status
 from gitswarm.records.routing import RoutingSignal
 
 
@@ -37,6 +36,13 @@ class DecisionEntry(Record):
     subject: str
     decision: str
     rationale: str = ""
+
+
+class RemovedTest(Record):
+    """A test that a handoff says was removed on purpose. `name`: of a test, or the path of a test file."""
+
+    name: str
+    why: str = ""
 
 
 class Handoff(Record):

@@ -1,19 +1,18 @@
-"""Evidence of a step: tests, changes, claims against facts; and what speaks against the work of a run and is not
-settled.
-"""
+"""Evidence of a step: tests and their results by name, changes, claims against facts; and what speaks against the
+work of a run and is not settled."""
 
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal
+from collections.abc import Iterable
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field, JsonValue, NonNegativeInt
 
-from gitswarm.records.acceptance import AcProgress, JudgedCriterion
 from gitswarm.records.base import Record
 from gitswarm.records.envelope import FileChange
-from gitswarm.records.review import WorklistCount
-from gitswarm.records.secrets import SecretFound
+from gitswarm.records.safety import SecretFound
+from gitswarm.records.worklists import AcProgress, JudgedCriterion, WorklistCount
 
 _NO_WORD = re.compile(r"[^\w:.-]+")
 _LONGEST = 80
@@ -193,3 +192,124 @@ def concerns_trailer(evidence: Evidence) -> str:
     closed = (f"-{each}" for each in evidence.closed)
     opened = (f"+{'!' if each.blocking else ''}{each.id}" for each in evidence.opened)
     return " ".join((*closed, *opened))
+
+
+ProofFlag = Literal[
+    "tests_deleted",
+    "tests_weakened",
+    "tests_reshaped",
+    "expectation_changed",
+    "harness_changed",
+    "new_tests_not_run",
+    "tests_red",
+    "red_before",
+    "flaky",
+    "tests_not_run",
+    "tests_cannot_run",
+    "no_tests",
+    "not_compared",
+    "removed_on_purpose",
+    "suspicious_code",
+]
+
+
+class ProofFinding(Record):
+    """What the texts of a change, or two test reports, show. `names` are tests (`tests/test_a.py::test_b`) or paths;
+    `fact` is one line. docs/evidence.md explains the flags."""
+
+    flag: ProofFlag
+    blocking: bool
+    names: tuple[str, ...] = ()
+    fact: str
+
+
+MOST_CASES = 100_000
+"""Of a run with more names the first are kept, and it is not `complete`."""
+
+_NAME_CHARS = 500
+_KEPT_CHARS = 480
+
+CaseOutcome = Literal["passed", "failed", "skipped", "xfailed", "xpassed", "error"]
+"""`error`: it broke outside of its own body (fixture, import, build). `xfailed`: it failed, as it was marked to do;
+`xpassed`: it passed although it was, and nothing made a failure of that."""
+
+_WORST_FIRST: tuple[CaseOutcome, ...] = ("failed", "error", "passed", "xpassed", "xfailed", "skipped")
+
+
+class CaseResult(NamedTuple):
+    """One test. `name` is whole: no other test of the run has it. `file` where the tool tells it, relative to the
+    folder that the tool ran in."""
+
+    name: str
+    outcome: CaseOutcome
+    file: str | None = None
+
+    @property
+    def is_executed(self) -> bool:
+        return self.outcome != "skipped"
+
+    @property
+    def is_green(self) -> bool:
+        """Executed, and passed without a mark that expects a failure."""
+        return self.outcome in {"passed", "xpassed"}
+
+    @property
+    def is_red(self) -> bool:
+        return self.outcome in {"failed", "error"}
+
+
+class CaseResults(Record):
+    """What one run says about each test, in order of name.
+
+    `complete`: every test that was executed is named here. Without it a missing name proves nothing.
+    """
+
+    source: ReportSource
+    complete: bool
+    cases: tuple[CaseResult, ...] = ()
+
+    @classmethod
+    def of(cls, source: ReportSource, cases: Iterable[CaseResult], *, complete: bool) -> CaseResults:
+        """A name that came several times has its worst outcome; being executed is worse than being skipped."""
+        merged: dict[str, CaseResult] = {}
+        for case in cases:
+            name = _bounded(case.name)
+            before = merged.get(name)
+            if before is None and len(merged) == MOST_CASES:
+                complete = False
+                break
+            outcome = case.outcome if before is None else min(before.outcome, case.outcome, key=_WORST_FIRST.index)
+            file = case.file if before is None else before.file
+            merged[name] = CaseResult(name, outcome, storable(file) if file is not None else None)
+        return cls(source=source, complete=complete, cases=tuple(merged[name] for name in sorted(merged)))
+
+    def named(self) -> dict[str, CaseResult]:
+        return {case.name: case for case in self.cases}
+
+
+def _bounded(name: str) -> str:
+    """A name of more than 500 characters keeps its first 480, and a hash of the whole."""
+    name = storable(name)
+    if len(name) <= _NAME_CHARS:
+        return name
+    import hashlib  # noqa: PLC0415 - 2 ms of OpenSSL
+
+    return f"{name[:_KEPT_CHARS]}…{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def storable(text: str) -> str:
+    """Half a surrogate pair becomes a question mark."""
+    return text.encode(errors="replace").decode()
+
+
+class BaseTests(Record):
+    """`<flow>/base/<step>.json`: of the test step that had them run.
+
+    `key`: of the code, the command and what it was run in. Only of green runs that name every test. `asked`: the
+    report came where it was asked for.
+    """
+
+    key: str
+    asked: bool
+    report: TestReport
+    results: CaseResults

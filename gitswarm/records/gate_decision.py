@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from gitswarm.records.acceptance import CriterionProof
 from gitswarm.records.base import Record, refuse_twice
+from gitswarm.records.worklists import CriterionProof
 
 
 class GateVerdict(StrEnum):

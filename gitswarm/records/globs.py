@@ -7,7 +7,6 @@ from fnmatch import translate
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from gitswarm.records.instructions import INSTRUCTION_FILES
 from gitswarm.records.lazy_re import lazy_re
 
 if TYPE_CHECKING:
@@ -91,6 +90,16 @@ CI = (
     "/Jenkinsfile",
 )
 """Continuous integration."""
+
+INSTRUCTION_FILES = (
+    "AGENTS.md",
+    "CLAUDE.md",
+    ".claude/CLAUDE.md",
+    "GEMINI.md",
+    ".github/copilot-instructions.md",
+    ".cursorrules",
+)
+"""Files that coding agents read by themselves, the one first that is for all of them."""
 
 AGENTS = (
     *INSTRUCTION_FILES,

@@ -8,7 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from gitswarm.records.base import Record
 from gitswarm.records.event import Event
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
 
 
 class Action(StrEnum):

@@ -1,15 +1,16 @@
+"""What a run was asked for and what was configured then: the rules of its budget, landing, review and proof."""
+
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from gitswarm.records.base import Record, WrittenSection
+from gitswarm.records.budget import BudgetLimits, seconds
 from gitswarm.records.execution import BRANCH_PREFIX
-from gitswarm.records.limits import BudgetRules
-from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
-from gitswarm.records.secrets import SecretRules
+from gitswarm.records.safety import PolicyRules, SecretRules
 
 
 class EngineChoice(Record):
@@ -61,6 +62,45 @@ class ProofRules(WrittenSection):
     """`max_time`: seconds that the tests which git-swarm runs by itself take at most, together, for one test step."""
 
     max_time: int = Field(default=1800, ge=1)
+
+
+def _seconds(value: object) -> object:
+    """`4h` for people, seconds where it is stored."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return seconds(value)
+    except ValueError as error:
+        raise ValueError(f"'{value}' is not a duration: 90s, 45m, 4h, 1h30m") from error
+
+
+_Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class BudgetRules(WrittenSection):
+    """Limits of a run, a flow, or one execution of a step; None: no limit. `max_time`: seconds, or as `45m` and
+    `4h`, in which something is executed; a run that waits for a person takes none."""
+
+    max_cost_usd: _Amount | None = None
+    max_tokens: int | None = Field(default=None, gt=0)
+    max_time: Annotated[_Amount | None, BeforeValidator(_seconds, float | str | None)] = None
+
+    @property
+    def limits(self) -> BudgetLimits:
+        return BudgetLimits(self.max_cost_usd, self.max_tokens, self.max_time)
+
+    @classmethod
+    def of(cls, limits: BudgetLimits) -> BudgetRules:
+        return cls(max_cost_usd=limits.cost_usd, max_tokens=limits.tokens, max_time=limits.time_s)
+
+    @classmethod
+    def smaller(cls, key: str, one: object, other: object) -> object:
+        """Of two values for a key; one that is no limit loses.
+
+        :raises ValidationError: one is no value for it.
+        """
+        both = [getattr(cls.model_validate({key: each}), key) for each in (one, other)]
+        return min((each for each in both if each is not None), default=None)
 
 
 class FrozenSettings(Record):

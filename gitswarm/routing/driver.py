@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gitswarm.records.envelope import Confidence
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.outcome import Result, Status, reset_words
+from gitswarm.records.execution import Result, Status, reset_words
 from gitswarm.records.routing import (
     Action,
     Candidate,

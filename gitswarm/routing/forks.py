@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 
-from gitswarm.records.outcome import Result, Status, worse
+from gitswarm.records.execution import Result, Status, worse
 from gitswarm.records.routing import Action, Candidate, Continuation, ForkState, JoinOutcome
 from gitswarm.routing.options import Transitions, advance, end, escalate, pause
 from gitswarm.routing.situation import ForkBranch, Situation

@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 from pydantic import JsonValue
 
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
 from gitswarm.records.receipt import ReceiptRouting
 from gitswarm.records.routing import LoopState, StallState
 from gitswarm.specs.flow import Branch, Flow, Join, Microloop

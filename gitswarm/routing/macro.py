@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from gitswarm.records.execution import Status
 from gitswarm.records.gate_decision import GateVerdict
-from gitswarm.records.outcome import Status
 from gitswarm.records.routing import Action, Candidate, Continuation, HumanPolicy
 from gitswarm.routing.options import end, pause
 from gitswarm.routing.situation import Situation

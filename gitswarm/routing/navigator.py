@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 
 from gitswarm.records.envelope import Confidence
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.navigator import RouteAnswer, RouteQuestion
+from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 from gitswarm.records.routing import (
     Action,
     Candidate,

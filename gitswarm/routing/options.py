@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gitswarm.records.event import Event
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import (
     Action,
     Candidate,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gitswarm.records.event import Event
+from gitswarm.records.execution import Result
 from gitswarm.records.globs import gitignore
-from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Candidate, ConditionTrace, Elimination, Frame, StallState, WhyNow
 from gitswarm.records.text import listed
 from gitswarm.routing.conditions import evaluate

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
+from gitswarm.records.execution import Result, Status
 from gitswarm.records.gate_decision import GateVerdict
-from gitswarm.records.navigator import Ask
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.route_question import Ask
 from gitswarm.records.routing import ForkState, Frame, HumanPolicy, RoutingMode, StallState
 from gitswarm.routing.conditions import Context
 from gitswarm.routing.loops import ExecutedStep

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
 from gitswarm.records.routing import Action, Candidate, ConditionTrace, Continuation, Frame, Node, WhyNow
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.macro import after_flow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import Action, Candidate, Elimination
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.forks import after_branch, at_fork

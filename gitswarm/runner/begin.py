@@ -28,9 +28,8 @@ from gitswarm.records.base import timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.execution import FORK_OF, new_run_id
 from gitswarm.records.globs import gitignore
-from gitswarm.records.instructions import Instruction, Instructions
-from gitswarm.records.limits import BudgetRules
-from gitswarm.records.run_spec import FrozenSettings, RunSpec
+from gitswarm.records.guidance import Instruction, Instructions
+from gitswarm.records.run_spec import BudgetRules, FrozenSettings, RunSpec
 from gitswarm.records.text import shorten
 from gitswarm.runner.containing import mention_sandbox, sandbox_for
 from gitswarm.runner.deciding.decision_facts import mention_navigator

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gitswarm.containment import REFUSED, Containment
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
-from gitswarm.records.policy import PolicyRules
+from gitswarm.records.safety import PolicyRules
 from gitswarm.runner.run_session import Session
 from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
 from gitswarm.safety.sandbox.gateway import Gateway, Upstream

@@ -19,7 +19,7 @@ from gitswarm.git.discovery import MINIMUM_GIT
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.overview import overviews
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import CACHES, sandbox_for
 from gitswarm.runner.initialise import missing_parts

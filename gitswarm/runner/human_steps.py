@@ -17,10 +17,9 @@ from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import AcceptedConcern
-from gitswarm.records.execution import Execution
-from gitswarm.records.outcome import Result, RunStatus, Status
-from gitswarm.records.review import Feedback
+from gitswarm.records.execution import Execution, Result, RunStatus, Status
 from gitswarm.records.routing import Decision
+from gitswarm.records.worklists import Feedback
 from gitswarm.runner.deciding.route import (
     choice_by_hand,
     decide_by_hand,

@@ -23,11 +23,9 @@ from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.reading import StepFiles, decisions, step_files
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Envelope, Handoff
-from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.outcome import Result
-from gitswarm.records.receipt import Receipt
+from gitswarm.records.execution import RUNS_FOLDER, Result
+from gitswarm.records.receipt import EngineOutcome, Receipt
 from gitswarm.records.routing import Action, NavigatorUse, RoutingSignal
 from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.runner.specs import read_frozen

@@ -23,8 +23,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.evidence import Evidence
-from gitswarm.records.execution import REPLAY_OF
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import REPLAY_OF, Result
 from gitswarm.records.routing import Action, Decision, Superseded
 from gitswarm.records.run_spec import EngineChoice, RunSpec
 from gitswarm.runner.begin import ForkOptions, NewRun, plan_fork, start_run

@@ -12,8 +12,8 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.spent import say_limits
 from gitswarm.ledger.state import RunState
-from gitswarm.records.engine_outcome import PartialHandoff
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
+from gitswarm.records.receipt import PartialHandoff
 from gitswarm.runner.containing import mention_sandbox
 from gitswarm.runner.deciding.decision_facts import mention_navigator
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval

@@ -16,7 +16,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.process_table import ancestors, end_processes_with
 from gitswarm.records.base import Record
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.worktree.shadow import find_shadow
 
 if TYPE_CHECKING:

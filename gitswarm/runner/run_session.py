@@ -12,10 +12,9 @@ from msgspec import Struct, field
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.event import LoggedEvent
-from gitswarm.records.instructions import Instructions
+from gitswarm.records.guidance import Instructions, ScentTrail
 from gitswarm.records.routing import Decision
-from gitswarm.records.secrets import Scrubber
-from gitswarm.records.wisdom import ScentTrail
+from gitswarm.records.safety import Scrubber
 from gitswarm.runner.run_processes import process_mark
 from gitswarm.safety.sandbox.trial import Sandbox
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from gitswarm.ledger.journal import Inbox
     from gitswarm.ledger.store import RunStore
     from gitswarm.records.base import Clock
-    from gitswarm.records.review import Feedback
     from gitswarm.records.run_spec import RunSpec
+    from gitswarm.records.worklists import Feedback
     from gitswarm.runner.hub.leased_run import LeasedRun
     from gitswarm.runner.run_engines import Engines
     from gitswarm.runner.run_processes import Requests, Wish

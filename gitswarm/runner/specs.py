@@ -11,9 +11,8 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
 from gitswarm.records.base import pretty_json
-from gitswarm.records.instructions import Instructions
-from gitswarm.records.review import Feedback
-from gitswarm.records.wisdom import ScentTrail
+from gitswarm.records.guidance import Instructions, ScentTrail
+from gitswarm.records.worklists import Feedback
 from gitswarm.routing.conditions import condition_problem
 from gitswarm.routing.macro import DEPLOY, RESET
 from gitswarm.routing.sidequests import pattern_problem

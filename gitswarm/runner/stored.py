@@ -19,7 +19,7 @@ from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.evidence import Concern, DiffSummary, Evidence
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
 from gitswarm.records.routing import TOLD, Choice, Decision, Frame, JoinOutcome
 from gitswarm.routing.forks import judge
 from gitswarm.routing.situation import ForkBranch

@@ -10,10 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gitswarm.records.instructions import Instructions
+from gitswarm.records.guidance import Instructions, ScentTrail
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.receipt import ContextUse
-from gitswarm.records.wisdom import ScentTrail
 
 CHARS_PER_TOKEN = 4
 Profile = Literal["lean", "balanced", "heavy"]

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, SpecError
-from gitswarm.records.command_names import OTHER_COMMANDS, TEST
+from gitswarm.records.execution import OTHER_COMMANDS, TEST
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import Fragments, StepTemplate
 from gitswarm.specs.model_policy import ModelPolicy

@@ -10,9 +10,9 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
 from gitswarm.records.base import Record
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import YesNo
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
+from gitswarm.records.receipt import EngineOutcome
 from gitswarm.records.routing import RoutingSignal
 
 

@@ -25,10 +25,9 @@ from gitswarm.engines.base import Capabilities, Engine, SessionTerms, StepEndedE
 from gitswarm.engines.names import STUB
 from gitswarm.records.envelope import Envelope, Handoff
 from gitswarm.records.event import EventKind, TranscriptLine
-from gitswarm.records.execution import Execution
-from gitswarm.records.outcome import Result, Status
-from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
+from gitswarm.records.execution import Execution, Result, Status
 from gitswarm.records.receipt import Receipt
+from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from gitswarm.specs.compile import Prompt
 from gitswarm.testing.orders import (
     MARK,

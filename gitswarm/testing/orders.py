@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines.base import Engine, StepRequest, StepResult
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.policy import Allow, Verdict
+from gitswarm.records.safety import Allow, Verdict
 from gitswarm.specs.script import Script
 
 Fault = Literal["dies", "noise", "silent", "nonsense", "hangs"]

@@ -18,7 +18,7 @@ from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.reports.page import page_of
 from gitswarm.cli.run_words import age, mark, state_word, task_title, tests_cell, tests_word
 from gitswarm.cli.status import open_question
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.run_spec import LandStrategy
 from gitswarm.web.cut_diff import file_diffs, git_diff
 from gitswarm.web.run_list import visible

@@ -32,7 +32,7 @@ from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import CallFields, Timing, timings, tool_calls
 from gitswarm.ledger.work import CountedFile, changed_files
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.routing import Decision
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.graph import END, PARALLEL, edges

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from gitswarm.git.incoming import Former, Incoming
 from gitswarm.git.tree_changes import IndexChange
 from gitswarm.records.base import readable
-from gitswarm.records.secrets import FindSecrets, Scrub, SecretFound, Suspect
+from gitswarm.records.safety import FindSecrets, Scrub, SecretFound, Suspect
 from gitswarm.worktree.shadow import Shadow
 
 _OVERLAP = 64_000

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
 from gitswarm.records.base import Record
 from gitswarm.records.gate_decision import (
     CriterionVerdict,
@@ -20,8 +19,18 @@ from gitswarm.records.gate_decision import (
     Traceability,
     TracedCriterion,
 )
-from gitswarm.records.review import PullRequestStatus, Reply, ReviewWorklist, WorkItem
-from gitswarm.records.wisdom import Edit, Learning, Learnings, Proposals, SpecProposal
+from gitswarm.records.guidance import Edit, Learning, Learnings, Proposals, SpecProposal
+from gitswarm.records.worklists import (
+    AcceptanceCriterion,
+    AcMatrix,
+    AcStatus,
+    CriterionStatus,
+    PullRequestStatus,
+    Reply,
+    Requirement,
+    ReviewWorklist,
+    WorkItem,
+)
 
 Files = Mapping[str, str]
 """Text by path: of RUN_BASE, or of the worktree."""

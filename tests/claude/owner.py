@@ -7,7 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
-from gitswarm.records.policy import Allow, Verdict
+from gitswarm.records.safety import Allow, Verdict
 from tests.claude.stage import Given, engine_of, quick, request_for
 
 

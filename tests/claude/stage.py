@@ -28,8 +28,8 @@ from gitswarm.engines.claude.transports import CliTransport, SdkTransport
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Execution
-from gitswarm.records.policy import Allow, Deny, Verdict
 from gitswarm.records.receipt import ToolCall
+from gitswarm.records.safety import Allow, Deny, Verdict
 from gitswarm.specs.compile import Prompt
 from tests.loopback.api import Asked, Model
 from tests.loopback.server import Loopback

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from gitswarm.engines.handoff import bounded
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
 from gitswarm.specs.context import cut
 from tests.claude.stage import SCHEMA, Stage, by, terms_of
 from tests.loopback.api import say

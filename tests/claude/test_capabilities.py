@@ -14,8 +14,8 @@ from gitswarm.engines.base import StepEndedError
 from gitswarm.engines.claude.claude_code import CAPABILITIES
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.outcome import Status
-from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
+from gitswarm.records.execution import Status
+from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from tests.claude.stage import TRANSPORTS, Given, Stage, Told, both, quick
 from tests.loopback.api import Asked, Reply, say, use
 from tests.loopback.replies import always, bash, working

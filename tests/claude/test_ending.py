@@ -13,9 +13,9 @@ from pydantic import JsonValue
 from gitswarm.engines.claude.messages import Ended, Faulted, Gone, Limited, Usage
 from gitswarm.engines.claude.session_outcome import LastWords, Phase, Worked, outcome_of, step_result
 from gitswarm.engines.recorder import Recorder
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import Result, Status, reset_words
+from gitswarm.records.execution import Result, Status, reset_words
+from gitswarm.records.receipt import EngineOutcome
 from tests.claude.stage import MODEL, quick, request_for
 
 LOGIN = (

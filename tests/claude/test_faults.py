@@ -17,7 +17,7 @@ from gitswarm.engines.claude.engine import ClaudeEngine
 from gitswarm.engines.claude.phases import Phases
 from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.records.event import Event, EventKind, Message
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
 from tests.claude.runs import having, reaching
 from tests.claude.stage import (
     LOGIN,

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines.claude import provider
 from gitswarm.engines.claude.messages import SUBAGENT_TOOLS
-from gitswarm.records.policy import Allow, Deny, Verdict
+from gitswarm.records.safety import Allow, Deny, Verdict
 from tests.claude.stage import EVERYTHING, Given, Stage, by, deny, in_turns, quick, terms_of
 from tests.conftest import Project
 from tests.loopback.api import Asked, Reply, say, use

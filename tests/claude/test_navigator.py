@@ -27,9 +27,9 @@ from gitswarm.engines.claude.engine import ClaudeEngine
 from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.engines.claude.transports import CliTransport
 from gitswarm.ledger.routing_note import parse, render
-from gitswarm.records.navigator import Ask, RouteAnswer
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
 from gitswarm.records.receipt import Tokens
+from gitswarm.records.route_question import Ask, RouteAnswer
 from gitswarm.records.routing import Choice, Decision, RoutingMode, RoutingSignal
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide

@@ -12,9 +12,9 @@ from gitswarm.engines.claude.engine import ClaudeEngine
 from gitswarm.engines.claude.messages import Called
 from gitswarm.engines.handoff import as_input, encodable
 from gitswarm.errors import StorageError
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event, EventKind, Message, ToolResult, ToolUse
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
+from gitswarm.records.receipt import EngineOutcome
 from tests.claude.stage import Stage, by, engine_of, quick, request_for
 from tests.loopback.api import Reply, Use, say
 from tests.loopback.replies import WORK, working

@@ -18,8 +18,8 @@ from gitswarm.engines import hook_client
 from gitswarm.engines.claude import transports
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.hook_server import open_door
-from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import ToolCall
+from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from tests.claude.stage import EVERYTHING, Given, Stage, allow, by, quick
 from tests.loopback.api import Reply, Use, use
 from tests.loopback.replies import always, bash, working

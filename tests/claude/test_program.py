@@ -13,7 +13,7 @@ from gitswarm.engines.adapter import Program
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude import claude_code, phases
 from gitswarm.engines.claude.claude_code import find_program
-from gitswarm.records.engine_outcome import EngineOutcome
+from gitswarm.records.receipt import EngineOutcome
 from tests.claude.stage import Stage, in_turns, quick
 from tests.conftest import Project
 from tests.loopback.replies import working

@@ -15,8 +15,7 @@ from gitswarm.cli.turns import target_text
 from gitswarm.ledger.history import Passage, RunEnd
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.execution import Execution
-from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.records.execution import Execution, Result, RunStatus, Status
 from gitswarm.records.routing import Action, Decision, Superseded
 from tests.cli.test_reading import columns
 

@@ -11,7 +11,7 @@ import pytest
 
 from gitswarm.engines.base import SessionTerms
 from gitswarm.records.event import EventKind
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
 from gitswarm.testing.orders import SECRET, SeenStep
 from tests.codex.stage import SCHEMA, Stage
 from tests.loopback.api import Asked, Model, Reply, say

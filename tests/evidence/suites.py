@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from gitswarm.evidence.suite_run import SuiteRun
 from gitswarm.evidence.test_report import read_report
-from gitswarm.records.case_results import CaseOutcome, CaseResult, CaseResults
-from gitswarm.records.evidence import ReportSource, TestReport
+from gitswarm.records.evidence import CaseOutcome, CaseResult, CaseResults, ReportSource, TestReport
 
 OUTCOMES: dict[str, CaseOutcome] = {
     ".": "passed",

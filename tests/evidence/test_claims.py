@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from gitswarm.evidence.summary_claims import read_claims
 from gitswarm.evidence.verdict import Claims, any_means, means, named_files
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
 from tests.tables import table
 
 PASSES = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria, resolve
 from gitswarm.evidence.declarations import TextChange
 from gitswarm.evidence.test_changes import read_changes
-from gitswarm.records.case_results import CaseResults
+from gitswarm.records.evidence import CaseResults
 from tests.evidence.suites import results
 from tests.tables import table
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gitswarm.evidence.declarations import TextChange
 from gitswarm.evidence.test_changes import judge_change, read_changes
-from gitswarm.records.proof import RemovedTest
+from gitswarm.records.envelope import RemovedTest
 from tests.tables import table
 
 A, B = "tests/test_a.py", "tests/test_b.py"

@@ -11,7 +11,7 @@ from gitswarm.evidence.comparison import Comparison, compare, needs_base
 from gitswarm.evidence.declarations import TextChange
 from gitswarm.evidence.suite_run import SuiteRun, SuiteRuns
 from gitswarm.evidence.test_changes import read_changes
-from gitswarm.records.proof import RemovedTest
+from gitswarm.records.envelope import RemovedTest
 from tests.evidence.suites import ran, results
 from tests.tables import table
 

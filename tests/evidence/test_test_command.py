@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gitswarm.evidence.test_command import ReportRequest, npm_script, read_command, request_report, select_tests
-from gitswarm.records.case_results import CaseOutcome, CaseResult, CaseResults
+from gitswarm.records.evidence import CaseOutcome, CaseResult, CaseResults
 from tests.tables import table
 
 SCRIPTS = {"test": "node --test", "jest": "jest --coverage && tsc", "lint": "eslint ."}

@@ -14,7 +14,7 @@ from gitswarm.evidence.verdict import CommandCheck, Facts, judge
 from gitswarm.records import evidence as records
 from gitswarm.records.envelope import FileChange, Handoff
 from gitswarm.records.evidence import ChangedFile, CheckOutcome, DiffSummary, Flag
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
 from tests.tables import table
 
 Recommendation = Literal["TRUST", "VERIFY", "REJECT"]

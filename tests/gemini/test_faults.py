@@ -18,8 +18,8 @@ from gitswarm.engines.base import SessionTerms
 from gitswarm.engines.gemini.listening import GeminiGate, Listener, ended
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.event import EventKind
-from gitswarm.records.outcome import Result
-from gitswarm.records.policy import Deny, Rewrite, Verdict
+from gitswarm.records.execution import Result
+from gitswarm.records.safety import Deny, Rewrite, Verdict
 from gitswarm.testing.orders import MARK, SECRET, Given, SeenStep, allow
 from tests.claude.stage import SCHEMA
 from tests.gemini.conftest import Stage

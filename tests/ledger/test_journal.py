@@ -11,7 +11,7 @@ from gitswarm.ledger.journal import Journal, OpenJournal, open_journals
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.execution import Execution
-from gitswarm.records.secrets import SecretRules
+from gitswarm.records.safety import SecretRules
 from gitswarm.safety.redact.redactor import Redactor
 
 RUN = RunLayout("run-20260101-000000-abcdef")

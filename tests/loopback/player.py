@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
 from gitswarm.specs.script import Script, ScriptEntry
 from tests.loopback.api import Asked, Reply, Text, Use, say, use
 

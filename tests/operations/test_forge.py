@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from gitswarm.errors import SpecError
-from gitswarm.records.review import FeedbackItem
+from gitswarm.records.worklists import FeedbackItem
 from gitswarm.runner.operations.forge import watch_ci
 from gitswarm.runner.operations.forge.branch import ForgeRemote, RequestText, harmless, place_of
 from gitswarm.runner.operations.forge.feedback import MOST_ITEMS, MOST_TEXT, bounded, read_feedback

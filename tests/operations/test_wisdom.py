@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gitswarm.ledger.wisdom import scent_trail
-from gitswarm.records.wisdom import Learning, RunWisdom, ScentTrail, SharedLesson
+from gitswarm.records.guidance import Learning, RunWisdom, ScentTrail, SharedLesson
 from gitswarm.specs.context import pack_trail
 from tests.conftest import Project
 from tests.faults import COUNT, NONE, Server
@@ -235,8 +235,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.wisdom_store import WisdomStore
-from gitswarm.records.secrets import SecretRules
-from gitswarm.records.wisdom import RunWisdom
+from gitswarm.records.safety import SecretRules
+from gitswarm.records.guidance import RunWisdom
 from gitswarm.safety.redact.redactor import Redactor
 store = WisdomStore(open_repository(Path("."), {}), lambda: datetime.now(UTC), Redactor(SecretRules(), {}))
 sys.stdin.readline()

@@ -16,7 +16,7 @@ import pytest
 
 from gitswarm.cli.executing import StopFlag
 from gitswarm.engines.left_files import put_files
-from gitswarm.records.secrets import SecretRules
+from gitswarm.records.safety import SecretRules
 from gitswarm.runner.recorded_script import to_yaml
 from gitswarm.safety.redact.redactor import Redactor
 from gitswarm.specs.script import LeftFile, Script, ScriptEntry

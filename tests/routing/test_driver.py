@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from gitswarm.errors import SpecError
 from gitswarm.records.base import pretty_json
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import Action, Choice, ConditionTrace, LoopState, RoutingSource
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import continue_at, decide, start

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import Choice, ForkState, HumanPolicy
 from gitswarm.routing.driver import decide, skip
 from gitswarm.routing.forks import cap_of, is_decided, judge, unmet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
 from gitswarm.records.receipt import ReceiptRouting
 from gitswarm.records.routing import LoopState
 from gitswarm.routing.loops import LoopVerdict, UncommittedExecution, judge_microloop, loop_state, receipt_routing

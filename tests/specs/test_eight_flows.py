@@ -9,7 +9,7 @@ from typing import get_args
 from pydantic import JsonValue
 
 from gitswarm.records.base import Record
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Result, Status
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide
 from gitswarm.routing.loops import UncommittedExecution

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 from msgspec import structs
 
-from gitswarm.records.navigator import RouteAnswer, RouteQuestion
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Result, Status
+from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 from gitswarm.records.routing import Frame, HumanPolicy, RoutingMode, StallState
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.resources import bundled

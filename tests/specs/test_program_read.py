@@ -16,8 +16,8 @@ from gitswarm.records.gate_decision import (
     Traceability,
     unanswered,
 )
-from gitswarm.records.review import PullRequestStatus, ReviewWorklist, count_worklist
-from gitswarm.records.wisdom import Learnings, Proposals
+from gitswarm.records.guidance import Learnings, Proposals
+from gitswarm.records.worklists import PullRequestStatus, ReviewWorklist, count_worklist
 from tests.tables import table
 
 BLOCKER = {"id": "CE-1", "fact": "a flag is gone", "evidence": ["cli.py:3"]}

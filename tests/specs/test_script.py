@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitswarm.errors import SpecError
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
 from gitswarm.specs.script import Script, ScriptEntry, ScriptTokens
 from gitswarm.specs.yaml_source import parse_yaml, validate
 from tests.tables import table

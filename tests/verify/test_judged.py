@@ -11,8 +11,7 @@ import pytest
 from gitswarm.ledger.verify.commit_record import _status
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import EventKind, LoggedEvent
-from gitswarm.records.execution import Execution
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Execution, Status
 from tests.leaks import token
 from tests.projects import ask, new_project, only_run
 from tests.verify.forging import Edit, Run, only

@@ -20,11 +20,10 @@ from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.base import WrittenSection
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import Result
-from gitswarm.records.policy import Deny, Rewrite, Verdict
-from gitswarm.records.receipt import Tokens
+from gitswarm.records.execution import Result
+from gitswarm.records.receipt import EngineOutcome, Tokens
+from gitswarm.records.safety import Deny, Rewrite, Verdict
 
 CAN = replace(SESSION_WORK, output_format=False)
 

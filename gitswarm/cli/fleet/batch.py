@@ -44,7 +44,7 @@ from gitswarm.cli.here import repository_here
 from gitswarm.cli.run_result import EXIT_CODES
 from gitswarm.errors import FencedError, SwarmError, UsageError
 from gitswarm.git.remote import Remote
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, read_queue
 from gitswarm.runner.run_processes import refuse_agent
 

@@ -26,7 +26,7 @@ from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, look_at_hub
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.text import usd
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, Queue, is_given_up, is_open, put_in_queue, read_for

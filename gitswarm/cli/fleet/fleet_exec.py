@@ -21,8 +21,7 @@ from gitswarm.git.clone import clone_of_hub
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
-from gitswarm.records.execution import RUN_ID
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RUN_ID, RunStatus
 from gitswarm.runner.hub.queue import is_given_up, is_open
 from gitswarm.runner.hub.transfer import hub_for_runs, take_over
 from gitswarm.runner.human_steps import ResumeOptions

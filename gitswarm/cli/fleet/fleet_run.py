@@ -46,7 +46,7 @@ from gitswarm.git.clone import make_own_hub
 from gitswarm.git.remote import Remote, configured_hub
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.lease import find_on_hub
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.routing import RoutingMode
 from gitswarm.runner.hub.queue import Queue, read_queue
 from gitswarm.runner.hub.transfer import hub_for_runs

@@ -32,7 +32,7 @@ from gitswarm.cli.opened import JsonFlag
 from gitswarm.cli.run_words import age_since, state_word, task_title
 from gitswarm.cli.terminal import terminal_height
 from gitswarm.ledger.lease import Lease
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.text import usd
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, is_given_up, read_queue
 from gitswarm.runner.hub.transfer import hub_for_runs

@@ -22,8 +22,7 @@ from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.reading import StepFiles, step_files
 from gitswarm.ledger.stored_json import spec_fields
 from gitswarm.ledger.work import Bill, Sum, bills, changing_steps, summed, worked_ms
-from gitswarm.records.execution import RUNS_FOLDER, shortest
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import RUNS_FOLDER, Result, shortest
 from gitswarm.records.routing import Action, Decision
 
 

@@ -11,9 +11,9 @@ from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.ledger.reading import StepFiles
 from gitswarm.ledger.stored_json import tool_calls
-from gitswarm.records.acceptance import AC_MATRIX, AcMatrix, JudgedCriterion
 from gitswarm.records.evidence import Evidence
-from gitswarm.records.outcome import RunStatus, Status
+from gitswarm.records.execution import RunStatus, Status
+from gitswarm.records.worklists import AC_MATRIX, AcMatrix, JudgedCriterion
 
 NOT_JUDGED = "not judged"
 

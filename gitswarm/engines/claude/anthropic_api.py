@@ -16,8 +16,8 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from gitswarm.engines.claude.provider import ClaudeProfile, DirectAccess
 from gitswarm.errors import EngineMissingError, SwarmError
-from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.receipt import Tokens
+from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 
 if TYPE_CHECKING:
     import httpx2

@@ -32,8 +32,8 @@ from gitswarm.engines.claude.session_outcome import LastWords
 from gitswarm.engines.handoff import encodable, encodable_input
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.policy import Deny, Rewrite, Verdict
 from gitswarm.records.receipt import Tokens
+from gitswarm.records.safety import Deny, Rewrite, Verdict
 from gitswarm.records.text import usd
 from gitswarm.specs.context import cut
 

@@ -45,10 +45,9 @@ from gitswarm.engines.claude.session_outcome import Phase, Worked, step_result
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.base import Clock
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event
-from gitswarm.records.navigator import RouteAnswer, RouteQuestion
-from gitswarm.records.receipt import Tokens, ToolSource
+from gitswarm.records.receipt import EngineOutcome, Tokens, ToolSource
+from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 
 _FINALIZE_S = 300.0
 _HANDING_OVER = ("ok", "max_turns", "denied")

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from gitswarm.engines.claude.messages import RESULT_TOOL, SUBAGENT_TOOLS
 from gitswarm.engines.hook_server import Answer, Question, judged, undecided
-from gitswarm.records.policy import Allow, Decide, Deny, Rewrite, Verdict
+from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Verdict
 
 
 class Gate(Struct):

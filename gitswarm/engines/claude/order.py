@@ -21,7 +21,7 @@ from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.messages import SUBAGENT_TOOLS, Said
 from gitswarm.engines.claude.provider import ClaudeProfile
-from gitswarm.records.navigator import RouteQuestion
+from gitswarm.records.route_question import RouteQuestion
 
 
 class SessionOrder(Struct, frozen=True):

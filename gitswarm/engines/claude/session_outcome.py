@@ -18,10 +18,9 @@ from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.engines.handoff import early_handoff, read_handoff
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.base import timestamp
-from gitswarm.records.engine_outcome import EngineOutcome, OutcomeKind
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import UNKNOWN_TIME, Result, Status, reset_words
-from gitswarm.records.receipt import Tokens
+from gitswarm.records.execution import UNKNOWN_TIME, Result, Status, reset_words
+from gitswarm.records.receipt import EngineOutcome, OutcomeKind, Tokens
 
 _KINDS: Mapping[str, OutcomeKind] = {
     "max_turns": "max_turns",

@@ -30,10 +30,10 @@ from gitswarm.engines.codex.session import CodexSession
 from gitswarm.engines.handoff import early_handoff, read_handoff
 from gitswarm.engines.hook_server import HOOK_S, open_door
 from gitswarm.engines.recorder import Recorder
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
+from gitswarm.records.receipt import EngineOutcome
 
 _HOME, _SCHEMA = "home", "schema.json"
 _FINALIZE_S = 300.0

@@ -19,8 +19,8 @@ from gitswarm.engines.agent_process import AgentProcess
 from gitswarm.engines.base import StepRequest
 from gitswarm.engines.hook_server import Answer, Question, judged, undecided
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
-from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import Tokens
+from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 
 _TAIL_BYTES = 1 << 18
 _HEADER = re.compile(r"^\s*\*\*\* (Add File|Update File|Delete File|Move to): (.+?)\s*$")

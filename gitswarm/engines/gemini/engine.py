@@ -28,11 +28,10 @@ from gitswarm.engines.handoff import (
 )
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
-from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event
-from gitswarm.records.navigator import RouteAnswer, RouteQuestion
-from gitswarm.records.outcome import Result
-from gitswarm.records.receipt import Tokens
+from gitswarm.records.execution import Result
+from gitswarm.records.receipt import EngineOutcome, Tokens
+from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 
 _PROVIDER = "https://generativelanguage.googleapis.com"
 _NO_MODEL = ("default", "none")

@@ -15,8 +15,8 @@ from gitswarm.engines.gemini.settings_home import TOOLS
 from gitswarm.engines.handoff import encodable_input
 from gitswarm.engines.hook_server import DECISION_S, Answer, Question, judged, undecided
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
-from gitswarm.records.engine_outcome import EngineOutcome
-from gitswarm.records.policy import Allow, Decide, Deny, Rewrite, Verdict
+from gitswarm.records.receipt import EngineOutcome
+from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Verdict
 
 Given = Mapping[str, JsonValue]
 

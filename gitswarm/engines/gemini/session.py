@@ -17,9 +17,8 @@ from gitswarm.engines.gemini.settings_home import SettingsHome, arguments, as_pr
 from gitswarm.engines.hook_server import open_door
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.budget import time_words
-from gitswarm.records.engine_outcome import EngineOutcome
-from gitswarm.records.policy import Decide
-from gitswarm.records.receipt import Tokens
+from gitswarm.records.receipt import EngineOutcome, Tokens
+from gitswarm.records.safety import Decide
 
 Price = Callable[[tuple[int, int]], float | None]
 """US dollars for tokens in and out; None: not known."""

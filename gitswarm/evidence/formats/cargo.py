@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping
 
 from gitswarm.evidence.formats.test_output import CountedCases, Failure, Plain, count, milliseconds, number, objects
-from gitswarm.records.case_results import CaseOutcome, CaseResult
-from gitswarm.records.evidence import ReportSource
+from gitswarm.records.evidence import CaseOutcome, CaseResult, ReportSource
 
 _RESULT = re.compile(
     r"\ntest result: (?:ok|FAILED)\. ([0-9]{1,9}) passed; ([0-9]{1,9}) failed; ([0-9]{1,9}) ignored;"

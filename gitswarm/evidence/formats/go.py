@@ -13,7 +13,7 @@ from dataclasses import replace
 from msgspec import Struct, field
 
 from gitswarm.evidence.formats.test_output import CountedCases, Failure, Plain, milliseconds, objects, total_coverage
-from gitswarm.records.case_results import CaseOutcome, CaseResult
+from gitswarm.records.evidence import CaseOutcome, CaseResult
 
 _LINE = re.compile(
     r"\n(?: *--- (?P<result>PASS|FAIL|SKIP): (?P<test>[^ \n]{1,500}) \([0-9.]{1,20}s\)"

@@ -20,8 +20,7 @@ from gitswarm.evidence.formats.test_output import (
     number,
     objects,
 )
-from gitswarm.records.case_results import CaseOutcome, CaseResult
-from gitswarm.records.evidence import ReportSource
+from gitswarm.records.evidence import CaseOutcome, CaseResult, ReportSource
 
 _TITLES = 50
 _KINDS = {"passed": "passed", "failed": "failed", "skipped": "skipped", "todo": "skipped", "pending": "skipped"}

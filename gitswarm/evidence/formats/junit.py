@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from gitswarm.evidence.formats.test_output import SCRIPTS, CountedCases, Failure, Plain, milliseconds
-from gitswarm.records.case_results import CaseOutcome, CaseResult
+from gitswarm.records.evidence import CaseOutcome, CaseResult
 
 XML_CHARS = 8_000_000
 _ELEMENTS = 100_000

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 
 from gitswarm.evidence.formats.test_output import CountedCases, Failure, Plain, milliseconds, number
-from gitswarm.records.case_results import CaseOutcome, CaseResult
+from gitswarm.records.evidence import CaseOutcome, CaseResult
 
 _SUMMARY = re.compile(
     r"\n(?:=+ )?(no tests ran|[0-9]{1,9} (?:subtests )?[a-z]+(?:, [0-9]{1,9} (?:subtests )?[a-z]+){0,12})"

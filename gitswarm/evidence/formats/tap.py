@@ -14,7 +14,7 @@ import re
 from msgspec import Struct, field
 
 from gitswarm.evidence.formats.test_output import SCRIPTS, CountedCases, Failure, Plain, milliseconds, number
-from gitswarm.records.case_results import CaseOutcome, CaseResult
+from gitswarm.records.evidence import CaseOutcome, CaseResult
 
 _LINE = re.compile(
     r"\n(?P<indent> *)(?:(?P<failed>not )?ok\b(?: +(?P<id>[0-9]{1,9}))?(?: +-)?(?P<name>[^\n]{0,1000})"

@@ -13,8 +13,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from gitswarm.records.case_results import CaseResult, CaseResults, storable
-from gitswarm.records.evidence import ReportSource, TestReport
+from gitswarm.records.evidence import CaseResult, CaseResults, ReportSource, TestReport, storable
 from gitswarm.records.text import shorten
 
 TEXT_CHARS = 2_000_000

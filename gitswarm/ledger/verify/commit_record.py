@@ -15,7 +15,7 @@ from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import ANNOUNCED, TERMINAL_KINDS, EventKind, LoggedEvent
 from gitswarm.records.evidence import concerns_trailer
-from gitswarm.records.outcome import Result, RunStatus, Status, worse
+from gitswarm.records.execution import Result, RunStatus, Status, worse
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Frame
 from gitswarm.records.text import written

@@ -15,12 +15,11 @@ from gitswarm.ledger.layout import HUMAN, KERNEL, STORED_AS_THEY_ARE, expired_ev
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.commit_reader import Link, Mismatch, in_runs, shown
 from gitswarm.records.base import Record
-from gitswarm.records.engine_outcome import PartialHandoff
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, LoggedEvent, TranscriptLine
 from gitswarm.records.evidence import DiffSummary, Evidence
 from gitswarm.records.execution import Execution
-from gitswarm.records.receipt import Receipt
+from gitswarm.records.receipt import PartialHandoff, Receipt
 from gitswarm.records.routing import Proposal
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.text import shorten

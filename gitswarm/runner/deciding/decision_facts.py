@@ -17,10 +17,9 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.ledger.stored_json import limited_until
 from gitswarm.records.evidence import Concern
-from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.execution import RUNS_FOLDER, Result
 from gitswarm.records.gate_decision import GateVerdict
-from gitswarm.records.navigator import Ask, RouteAnswer, RouteQuestion
-from gitswarm.records.outcome import Result
+from gitswarm.records.route_question import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.routing import Choice, ForkState, RoutingMode, StallState
 from gitswarm.records.text import usd
 from gitswarm.routing.driver import CLARIFIER

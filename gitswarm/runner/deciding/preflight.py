@@ -17,7 +17,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.budget import UNLIMITED, BudgetLimits, Reached, Total, left, reached, total
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
 from gitswarm.records.routing import Action, Choice, Continuation, Decision, RoutingSource, Supersedes
 from gitswarm.records.text import listed
 from gitswarm.routing import driver

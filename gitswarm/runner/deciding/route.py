@@ -14,7 +14,7 @@ from gitswarm.ledger.reading import decisions, routing_entries, standing_decisio
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
-from gitswarm.records.outcome import Result, RunStatus
+from gitswarm.records.execution import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, ForkState, Superseded, Supersedes
 from gitswarm.routing import driver
 from gitswarm.routing.options import retry

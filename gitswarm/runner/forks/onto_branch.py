@@ -13,7 +13,7 @@ from gitswarm.ledger.message import CommitMessage, parse_message
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord, Tally
 from gitswarm.ledger.store import StagedCommit
-from gitswarm.records.outcome import Result, Status, worse
+from gitswarm.records.execution import Result, Status, worse
 from gitswarm.records.routing import ForkState
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree

@@ -20,7 +20,7 @@ from gitswarm.ledger.layout import RunLayout, run_of
 from gitswarm.ledger.lease import OnHub, look_at_hub
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.records.base import Clock
-from gitswarm.records.outcome import OVER
+from gitswarm.records.execution import OVER
 
 _AT_ONCE = 200
 """Runs in one push: each of their refs is two words of its command line."""

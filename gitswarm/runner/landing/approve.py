@@ -18,10 +18,9 @@ from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import AcceptedConcern, Concern, DiffSummary, concern_id
-from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.execution import RUNS_FOLDER, Result, RunStatus, Status
 from gitswarm.records.globs import gitignore
-from gitswarm.records.outcome import Result, RunStatus, Status
-from gitswarm.records.secrets import SecretFound
+from gitswarm.records.safety import SecretFound
 from gitswarm.runner.human_steps import ADOPT, OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.landing_plan import Refused, Wish, met_conflict, refuse_rehearsal, users_git, was_played
 from gitswarm.runner.run_session import Session

@@ -21,7 +21,7 @@ from gitswarm.ledger.verify.commit_reader import Mismatch
 from gitswarm.ledger.verify.verifier import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.execution import Result, Status
 from gitswarm.runner.human_steps import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.approve import uncommitted_edits
 from gitswarm.runner.landing.landed_commit import Made, Spoiled, describe, make_commit, needs_test, shape_of

@@ -16,8 +16,7 @@ from gitswarm.ledger.landed import TRAILER
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.work import telling_steps
-from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import RUNS_FOLDER, Result
 from gitswarm.records.text import shorten
 from gitswarm.runner.containing import contained, remove_copies
 from gitswarm.runner.landing.landing_plan import Refused, Way, short, users_git, users_hooks

@@ -14,7 +14,7 @@ from gitswarm.ledger.approval import ApprovalKind, follow_approval, last_landing
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.verifier import verify_run
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
 from gitswarm.records.routing import HumanPolicy
 from gitswarm.runner.landing.approve import concerns_at_end, subject_of
 from gitswarm.runner.landing.land_run import Outcome, landing_operation, push_target, unsound

@@ -26,10 +26,9 @@ from gitswarm.ledger.wisdom import WISDOM_REF, EditedFile, Misfit, Offer, edited
 from gitswarm.ledger.wisdom_store import WisdomStore
 from gitswarm.records.base import Record, timestamp
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.execution import BRANCH_PREFIX
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import BRANCH_PREFIX, Status
+from gitswarm.records.guidance import Learnings, Proposals, RunWisdom
 from gitswarm.records.text import shorten
-from gitswarm.records.wisdom import Learnings, Proposals, RunWisdom
 from gitswarm.runner.step.operation import KernelStep, reported
 from gitswarm.worktree.land import HooksFolder, checkouts_of, commit_hooks, hooks_folder
 

@@ -20,8 +20,7 @@ from gitswarm.ledger.rebase import GIVEN_UP, ONTO, REBASED
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import RUNS_FOLDER, Status
 from gitswarm.runner.deciding.preflight import is_in, newer, upstream_tip
 from gitswarm.runner.landing.landing_plan import HEADS, landing_target, short, users_git
 from gitswarm.runner.step.operation import KernelStep, reported

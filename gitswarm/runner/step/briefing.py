@@ -7,10 +7,10 @@ from itertools import accumulate
 
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord, is_about
-from gitswarm.records.acceptance import AC_MATRIX
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Result
 from gitswarm.records.routing import Action, Decision
 from gitswarm.records.text import shorten
+from gitswarm.records.worklists import AC_MATRIX
 from gitswarm.routing.forks import branch_outcome
 from gitswarm.routing.macro import GATE
 from gitswarm.runner.run_session import Session

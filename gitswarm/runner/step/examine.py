@@ -17,9 +17,8 @@ from gitswarm.records.base import readable
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
-from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.outcome import Result, Status
-from gitswarm.records.secrets import SecretFound
+from gitswarm.records.execution import RUNS_FOLDER, Result, Status
+from gitswarm.records.safety import SecretFound
 from gitswarm.records.text import listed
 from gitswarm.runner.containing import mention_refused
 from gitswarm.runner.run_session import Session

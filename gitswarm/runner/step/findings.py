@@ -16,10 +16,8 @@ from gitswarm.evidence.verdict import any_means
 from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, is_about
-from gitswarm.records.evidence import AcceptedConcern, Concern, Evidence, concern_id
-from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.outcome import Result
-from gitswarm.records.proof import ProofFinding
+from gitswarm.records.evidence import AcceptedConcern, Concern, Evidence, ProofFinding, concern_id
+from gitswarm.records.execution import RUNS_FOLDER, Result
 from gitswarm.records.text import listed
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.kept_promises import (

@@ -14,8 +14,8 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.envelope import Envelope, Handoff
 from gitswarm.records.evidence import CheckOutcome, Concern, Evidence, Flag, TestReport, Verdict
-from gitswarm.records.outcome import Status, worse
-from gitswarm.records.secrets import SecretFound
+from gitswarm.records.execution import Status, worse
+from gitswarm.records.safety import SecretFound
 from gitswarm.routing.forks import cap_of
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.findings import find_concerns

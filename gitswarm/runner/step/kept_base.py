@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from gitswarm.evidence.suite_run import Missing, SuiteRun
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
-from gitswarm.records.case_results import BaseTests
+from gitswarm.records.evidence import BaseTests
 from gitswarm.records.execution import BRANCH_PREFIX
 from gitswarm.runner.run_session import Session
 

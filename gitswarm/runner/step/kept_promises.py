@@ -11,12 +11,11 @@ from gitswarm.evidence.observed_command import EDITING_TOOLS, observe_command
 from gitswarm.evidence.verdict import any_means
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.acceptance import AC_STATUS
-from gitswarm.records.command_names import TEST
 from gitswarm.records.evidence import Concern, Evidence, concern_id
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import TEST, Status
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.records.text import listed
+from gitswarm.records.worklists import AC_STATUS
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.plan import StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import tree_at_entry

@@ -14,8 +14,7 @@ from gitswarm.engines.command import KernelEngine, Operation
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import pretty_json
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.execution import Execution
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import Execution, Result
 from gitswarm.records.routing import Decision
 from gitswarm.runner.run_engines import OWN
 from gitswarm.runner.run_session import Session

@@ -15,15 +15,13 @@ from gitswarm.git.object_reader import NewCommit
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.state import RunState
 from gitswarm.processes import project_environment
-from gitswarm.records.acceptance import JudgedCriterion
 from gitswarm.records.budget import UNLIMITED, BudgetLimits
-from gitswarm.records.case_results import BaseTests
 from gitswarm.records.envelope import Envelope
-from gitswarm.records.evidence import AcceptedConcern, Evidence
-from gitswarm.records.execution import Execution
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.evidence import AcceptedConcern, BaseTests, Evidence
+from gitswarm.records.execution import Execution, Result, Status
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
+from gitswarm.records.worklists import JudgedCriterion
 from gitswarm.runner.run_engines import choice_of
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree

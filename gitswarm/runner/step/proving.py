@@ -27,11 +27,10 @@ from gitswarm.evidence.test_changes import TestChanges, read_changes
 from gitswarm.evidence.test_command import select_tests
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import is_played
-from gitswarm.records.case_results import BaseTests, CaseResults
+from gitswarm.records.envelope import RemovedTest
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.evidence import ExtraRun, extra_run_words
-from gitswarm.records.outcome import Result
-from gitswarm.records.proof import RemovedTest
+from gitswarm.records.evidence import BaseTests, CaseResults, ExtraRun, extra_run_words
+from gitswarm.records.execution import Result
 from gitswarm.runner.containing import contained, remove_copies
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import temporary_worktree

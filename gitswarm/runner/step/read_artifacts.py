@@ -12,17 +12,6 @@ from gitswarm.engines.stub import stub_matrix
 from gitswarm.evidence.criteria import NamedCriterion
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
-from gitswarm.records.acceptance import (
-    AC_MATRIX,
-    AC_STATUS,
-    AcMatrix,
-    AcProgress,
-    AcStatus,
-    CriterionState,
-    JudgedCriterion,
-    count_criteria,
-    standing_states,
-)
 from gitswarm.records.base import Record
 from gitswarm.records.gate_decision import (
     DeployDecision,
@@ -32,9 +21,23 @@ from gitswarm.records.gate_decision import (
     standing_findings,
     unanswered,
 )
-from gitswarm.records.review import PullRequestStatus, ReviewWorklist, WorklistCount, count_worklist
+from gitswarm.records.guidance import Learnings, Proposals
 from gitswarm.records.text import listed
-from gitswarm.records.wisdom import Learnings, Proposals
+from gitswarm.records.worklists import (
+    AC_MATRIX,
+    AC_STATUS,
+    AcMatrix,
+    AcProgress,
+    AcStatus,
+    CriterionState,
+    JudgedCriterion,
+    PullRequestStatus,
+    ReviewWorklist,
+    WorklistCount,
+    count_criteria,
+    count_worklist,
+    standing_states,
+)
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.test_steps import is_test_record
 from gitswarm.runner.stored import evidence_of

@@ -8,8 +8,7 @@ from gitswarm.ledger.message import CommitMessage, Kind
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind, to_jsonl
 from gitswarm.records.evidence import Evidence, concerns_trailer
-from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.outcome import Result
+from gitswarm.records.execution import RUNS_FOLDER, Result
 from gitswarm.records.receipt import Receipt, transport_of
 from gitswarm.records.routing import Proposal
 from gitswarm.records.text import written

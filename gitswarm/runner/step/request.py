@@ -20,8 +20,8 @@ from gitswarm.errors import SwarmError
 from gitswarm.evidence.test_command import request_report
 from gitswarm.ledger.layout import agent_identity
 from gitswarm.processes import project_environment
-from gitswarm.records.policy import Decide, PolicyRules
 from gitswarm.records.run_spec import FrozenSettings
+from gitswarm.records.safety import Decide, PolicyRules
 from gitswarm.runner.containing import contained, contained_environment
 from gitswarm.runner.run_engines import OWN
 from gitswarm.runner.run_processes import MARKER, SIBLING_MARKER

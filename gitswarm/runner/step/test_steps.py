@@ -12,11 +12,10 @@ from gitswarm.evidence.path_roles import role_of
 from gitswarm.git.objects import Objects
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, StepRecord
-from gitswarm.records.acceptance import AC_MATRIX
-from gitswarm.records.command_names import TEST
+from gitswarm.records.execution import TEST, Result
 from gitswarm.records.globs import gitignore
-from gitswarm.records.outcome import Result
 from gitswarm.records.run_spec import FrozenSettings
+from gitswarm.records.worklists import AC_MATRIX
 from gitswarm.runner.run_session import Session
 from gitswarm.specs.flow import Flow, ShellCommand, Step
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.state import RunState
-from gitswarm.records.engine_outcome import KeptConversation
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import Execution
+from gitswarm.records.receipt import KeptConversation
 from gitswarm.records.routing import Decision
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree

@@ -14,7 +14,7 @@ from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
+from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from gitswarm.safety.policy import table
 from gitswarm.safety.policy.git_rules import is_reading, judge_git, no_options
 from gitswarm.safety.policy.paths import Scope, first, holds_keys, places, read_problem, write_problem

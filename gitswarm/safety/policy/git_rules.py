@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.policy import Deny
+from gitswarm.records.safety import Deny
 from gitswarm.safety.policy.paths import Scope, places
 from gitswarm.safety.policy.shell_words import ShellWord, SimpleCommand
 from gitswarm.safety.policy.table import SWARM_READING, deny, listed

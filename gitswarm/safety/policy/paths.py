@@ -9,10 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, field
 
-from gitswarm.records.globs import gitignore
-from gitswarm.records.instructions import INSTRUCTION_FILES
+from gitswarm.records.globs import INSTRUCTION_FILES, gitignore
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.policy import Deny, PolicyRules
+from gitswarm.records.safety import Deny, PolicyRules
 from gitswarm.safety.policy.shell_words import ShellWord
 from gitswarm.safety.policy.table import deny, listed
 

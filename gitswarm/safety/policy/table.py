@@ -9,7 +9,7 @@ from itertools import product
 
 from msgspec import Struct
 
-from gitswarm.records.policy import Deny
+from gitswarm.records.safety import Deny
 
 
 class RuleClass(Struct, frozen=True):

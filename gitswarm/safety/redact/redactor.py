@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from gitswarm.records.globs import gitignore
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.secrets import SecretFound, SecretRules, Suspect
+from gitswarm.records.safety import SecretFound, SecretRules, Suspect
 from gitswarm.safety.redact.assignments import ASSIGNMENTS, KEYS, is_secret_name, is_secret_under
 from gitswarm.safety.redact.finder import Finder
 from gitswarm.safety.redact.known import EXAMPLES, OwnKeys, is_example_path, known_rule, secret_values, shapes

@@ -9,7 +9,7 @@ from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.errors import SpecError
-from gitswarm.records.policy import PolicyRules
+from gitswarm.records.safety import PolicyRules
 from gitswarm.safety.sandbox.gateway import Upstream, is_allowed, local_ports, refusal
 from gitswarm.settings import load_config
 from tests.tables import table

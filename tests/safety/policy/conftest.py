@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gitswarm.records.policy import PolicyRules
+from gitswarm.records.safety import PolicyRules
 from gitswarm.safety.policy.paths import Scope
 
 RUN_BASE = ".swarm/runs/run-1"

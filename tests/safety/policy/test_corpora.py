@@ -7,7 +7,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from gitswarm.records.policy import Allow, Deny
+from gitswarm.records.safety import Allow, Deny
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import Scope
 from tests.tables import table

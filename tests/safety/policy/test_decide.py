@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines import base
-from gitswarm.records.policy import Allow, Deny, PolicyRules, Rewrite, Verdict
+from gitswarm.records.safety import Allow, Deny, PolicyRules, Rewrite, Verdict
 from gitswarm.runner import run_processes as marks
 from gitswarm.safety.policy.decide import MARKERS, decide
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS, RunScope, Scope, StationRights, make_scope

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitswarm.records.policy import Allow, Deny
+from gitswarm.records.safety import Allow, Deny
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import Scope
 from gitswarm.safety.policy.shell_words import SimpleCommand, read_line

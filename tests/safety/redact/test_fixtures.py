@@ -8,7 +8,7 @@ import hmac
 import json
 from pathlib import Path
 
-from gitswarm.records.secrets import SecretRules
+from gitswarm.records.safety import SecretRules
 from gitswarm.safety.redact.known import is_example_path
 from gitswarm.safety.redact.redactor import Redactor
 from tests.safety.redact.corpus import SAID, SHAPED, Dice

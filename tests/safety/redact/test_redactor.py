@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitswarm.records.secrets import SecretFound, SecretRules
+from gitswarm.records.safety import SecretFound, SecretRules
 from gitswarm.safety.redact.redactor import Redactor
 from tests.safety.redact.corpus import FORMS, SAID, SHAPED, Dice, Planted, harmless, planted
 from tests.safety.redact.ordinary import ORDINARY, SURVIVING

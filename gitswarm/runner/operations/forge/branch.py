@@ -14,7 +14,7 @@ from gitswarm.git.as_user import LOCAL_VARIABLES, UsersGit, spoken
 from gitswarm.ledger.approval import code_tree
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState
-from gitswarm.records.secrets import Scrub
+from gitswarm.records.safety import Scrub
 from gitswarm.runner.landing.landing_plan import HEADS, Wish, short, target_of, users_git
 from gitswarm.runner.operations.forge.github import GitHub
 from gitswarm.runner.operations.forge.gitlab import GitLab

@@ -16,9 +16,9 @@ from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import Result, Status
-from gitswarm.records.review import Feedback, FeedbackItem
-from gitswarm.records.secrets import Scrub
+from gitswarm.records.execution import Result, Status
+from gitswarm.records.safety import Scrub
+from gitswarm.records.worklists import Feedback, FeedbackItem
 from gitswarm.runner.human_steps import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.operations.forge.branch import NO_FORGE, branch_of, configured_forge, is_ours
 from gitswarm.runner.operations.forge.program import CiCheck, ForgeError, Remark

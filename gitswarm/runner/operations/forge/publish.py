@@ -12,10 +12,10 @@ from gitswarm.git.incoming import Former
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.outcome import Status
-from gitswarm.records.review import PullRequestStatus, Reply
+from gitswarm.records.execution import Status
 from gitswarm.records.routing import HumanPolicy
-from gitswarm.records.secrets import SecretFound
+from gitswarm.records.safety import SecretFound
+from gitswarm.records.worklists import PullRequestStatus, Reply
 from gitswarm.runner.landing.landing_plan import was_played
 from gitswarm.runner.operations.forge.branch import (
     NO_FORGE,

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import RunInterruptedError
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import Status
+from gitswarm.records.execution import Status
 from gitswarm.runner.operations.forge.branch import NO_FORGE, configured_forge
 from gitswarm.runner.operations.forge.program import CiCheck, Forge, ForgeError
 from gitswarm.runner.step.operation import KernelStep, reported

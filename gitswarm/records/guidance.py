@@ -1,4 +1,5 @@
-"""What a run teaches: lessons for the next one, and changes of flows and stations for a person to take or leave."""
+"""What agents are told beside their task, instructions of the project and lessons of earlier runs; and what a run
+teaches: lessons for the next one, and changes of flows and stations for a person to take or leave."""
 
 from __future__ import annotations
 
@@ -8,6 +9,20 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gitswarm.records.base import Record, refuse_twice
+
+
+class Instruction(Record):
+    """A file of the base commit. `also`: others that hold the same, or are links to it; `blob`: its id in git."""
+
+    path: str
+    blob: str
+    text: str
+    also: tuple[str, ...] = ()
+
+
+class Instructions(Record):
+    files: tuple[Instruction, ...] = ()
+
 
 LearningId = Annotated[str, Field(pattern=r"^LN-\d{3,}$")]
 ProposalId = Annotated[str, Field(pattern=r"^WP-\d{3,}$")]

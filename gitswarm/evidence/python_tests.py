@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from gitswarm.evidence.declarations import DeclaredTest, Mark, TestShape, digest
-from gitswarm.evidence.python_expressions import decided_value, is_decided, parse
+from gitswarm.evidence.source_text import decided_value, is_decided, parse
 from gitswarm.records.lazy_re import lazy_re
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

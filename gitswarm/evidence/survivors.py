@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gitswarm.evidence.declarations import DeclaredTest, TextChange, go_parts, own_name, path_within
-from gitswarm.evidence.definitions import changed_definitions
+from gitswarm.evidence.source_text import changed_definitions
 from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_doctest, is_whole_file, place
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
 from gitswarm.records.evidence import CaseResult, ProofFinding

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from gitswarm.evidence.declarations import TextChange, is_test_file
 from gitswarm.evidence.path_roles import role_of
-from gitswarm.evidence.python_expressions import Expectations, literal_text, parse
+from gitswarm.evidence.source_text import Expectations, literal_text, parse
 from gitswarm.records.evidence import ProofFinding
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import shorten

@@ -16,9 +16,8 @@ from msgspec.structs import replace
 
 from gitswarm.evidence.declarations import DeclaredTest, TestSource, TextChange, own_name
 from gitswarm.evidence.declared_tests import read_tests
-from gitswarm.evidence.definitions import Definitions, changed_definitions
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
-from gitswarm.evidence.python_expressions import parse
+from gitswarm.evidence.source_text import Definitions, changed_definitions, parse
 from gitswarm.records.envelope import RemovedTest
 from gitswarm.records.evidence import ProofFinding, ProofFlag
 from gitswarm.records.lazy_re import lazy_re

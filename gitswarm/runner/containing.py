@@ -15,7 +15,6 @@ from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.records.safety import PolicyRules
 from gitswarm.runner.run_session import Session
-from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
 from gitswarm.safety.sandbox.gateway import Gateway, Upstream
 from gitswarm.safety.sandbox.mounts import (
     Mount,
@@ -27,7 +26,7 @@ from gitswarm.safety.sandbox.mounts import (
     virtual_environment,
     writable,
 )
-from gitswarm.safety.sandbox.trial import INSTALL, Sandbox, Seatbelt, find_sandbox
+from gitswarm.safety.sandbox.walls import INSTALL, Bubblewrap, Sandbox, Seatbelt, find_sandbox
 from gitswarm.worktree.shadow import Shadow
 
 CACHES = "caches"

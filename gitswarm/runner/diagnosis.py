@@ -26,7 +26,7 @@ from gitswarm.runner.initialise import missing_parts
 from gitswarm.runner.run_engines import EngineContext, choices, survey_engines
 from gitswarm.runner.undo.discard import leftovers, remove
 from gitswarm.safety.guard import CHAINED, HOOK, is_guard, put, state_of
-from gitswarm.safety.sandbox.trial import INSTALL
+from gitswarm.safety.sandbox.walls import INSTALL
 from gitswarm.worktree.push_block import is_initialised
 
 Level = Literal["ok", "note", "problem"]

@@ -18,6 +18,7 @@ from gitswarm.runner.run_session import Session
 from gitswarm.safety.environment import walled, without_credentials
 from gitswarm.safety.guard import is_installed_hook
 from gitswarm.worktree import snapshot
+from gitswarm.worktree.index_entries import NestedFinder
 from gitswarm.worktree.land import add_landing, remove_landing
 from gitswarm.worktree.repository_watch import IndexWatch, RepositoryWatch
 from gitswarm.worktree.run_folder import RunFolder
@@ -35,7 +36,6 @@ from gitswarm.worktree.shadow import (
     reattach,
     recorded_path,
 )
-from gitswarm.worktree.submodules import NestedFinder
 
 
 class RunWorktree(Struct, frozen=True):

@@ -1,9 +1,7 @@
 """What git reads from the repository besides its objects: configuration, hooks, ignore rules and refs.
 
-All worktrees share these files, so an agent that is not contained can have the next `git add`, ours or the
-user's,
-run a program of its choice, overlook files, or write to branches. What a step changed there is put back before
-git is
+All worktrees share these files, so an agent that is not contained can have the next `git add`, ours or the user's,
+run a program of its choice, overlook files, or write to branches. What a step changed there is put back before git is
 called.
 """
 

@@ -14,10 +14,9 @@ from gitswarm.errors import GitFailedError
 from gitswarm.git.incoming import Incoming
 from gitswarm.git.process import RunningGit
 from gitswarm.git.tree_changes import IndexChange
-from gitswarm.worktree import submodules
+from gitswarm.worktree.index_entries import add_unconverted, enter_submodules, restore_submodules, submodule_heads
 from gitswarm.worktree.search import Flagged, Search, Staged, flagged_files, former_entries, saying_what_takes_long
 from gitswarm.worktree.shadow import Shadow
-from gitswarm.worktree.unconverted import add_unconverted
 
 
 def is_sparse(shadow: Shadow) -> bool:
@@ -97,7 +96,7 @@ def _add_or_take(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged],
     except GitFailedError as error:
         incoming.empty()
         _copy_index(shadow, incoming)
-        left_out = (*shadow.copied, *submodules.heads(shadow), *(item.path for item in flagged))
+        left_out = (*shadow.copied, *submodule_heads(shadow), *(item.path for item in flagged))
         add_unconverted(shadow, incoming, (".", _NOT_OURS), left_out)
         _leave(shadow, incoming, flagged)
         return error.message
@@ -116,13 +115,13 @@ def _add(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged], also: S
     copied, left_out = shadow.copied, {item.path for item in flagged}
     if copied:
         forget(shadow, copied, incoming.index)
-    checked_out = submodules.heads(shadow)
+    checked_out = submodule_heads(shadow)
     apart = [_without(name) for name in (*copied, *checked_out, *left_out)]
     # Without --sparse git refuses as a whole when an agent wrote outside of the sparse patterns.
     added = shadow.git.succeed(*quiet, "add", "-A", "--sparse", "--", ".", _NOT_OURS, *apart, extra_env=incoming.env)
     if _LOOPS in added.stderr:
         forget(shadow, _beyond_loops(shadow, incoming), incoming.index)
-    submodules.enter(shadow, checked_out, incoming.env)
+    enter_submodules(shadow, checked_out, incoming.env)
     names = b"".join(os.fsencode(name) + b"\0" for name in also if name not in left_out)
     if names:
         arguments = ("update-index", "--add", "--replace", "-z", "--stdin")
@@ -279,7 +278,7 @@ def restore(shadow: Shadow, tree: str, run_base: str) -> None:
             _remove(shadow.path, name)
     shadow.git.output("clean", "-fdxq", "--", f":(top,literal){run_base}")
     reveal(shadow, tree)
-    submodules.restore(shadow, tree)
+    restore_submodules(shadow, tree)
 
 
 def in_the_way(shadow: Shadow, tree: str) -> list[str]:

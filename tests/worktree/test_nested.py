@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.worktree.submodules import NestedFinder, quarantine
+from gitswarm.worktree.index_entries import NestedFinder, quarantine
 from tests.conftest import Project
 from tests.projects import ask, evidence, only_run
 from tests.unseen import unseen

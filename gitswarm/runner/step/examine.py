@@ -27,10 +27,10 @@ from gitswarm.runner.step.judge import described, judge_step
 from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.proving import with_proof
 from gitswarm.runner.step.test_steps import is_test_step
-from gitswarm.worktree import snapshot, submodules
+from gitswarm.worktree import snapshot
+from gitswarm.worktree.index_entries import is_submodule, quarantine
 from gitswarm.worktree.search import Flagged, Search, Staged, keep_copy, put_former_back
 from gitswarm.worktree.shadow import Shadow, reattach
-from gitswarm.worktree.submodules import quarantine
 
 _REPORT_BYTES = 8_000_000
 
@@ -251,7 +251,7 @@ def quarantine_nested(session: Session, place: RunWorktree) -> Iterator[tuple[st
     Yields the folder, and the name under which its `.git` is kept.
     """
     nested = place.nested.find(time.time_ns())
-    found = [name for name in nested if not submodules.is_own(place.shadow, name)]
+    found = [name for name in nested if not is_submodule(place.shadow, name)]
     ignored = snapshot.ignored(place.shadow, found) if found else set()
     store = _quarantine(session)
     for name in found:

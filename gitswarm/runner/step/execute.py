@@ -34,7 +34,7 @@ from gitswarm.runner.step.render import (
 from gitswarm.runner.step.request import copies_of, step_request
 from gitswarm.runner.step.unfinished import conversation_folder, drop_conversations, keep_conversation, lay_work_out
 from gitswarm.runner.stored import route_event
-from gitswarm.safety.sandbox.bubblewrap import watched
+from gitswarm.safety.sandbox.walls import watched
 from gitswarm.worktree import snapshot
 
 

@@ -30,7 +30,8 @@ from gitswarm.runner.containing import caches_of
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.unfinished import conversations_of
 from gitswarm.runner.undo.recovery import SetAsideReason, interrupted, look, retire_sides, set_aside
-from gitswarm.worktree import snapshot, submodules
+from gitswarm.worktree import snapshot
+from gitswarm.worktree.index_entries import NestedFinder, is_submodule
 from gitswarm.worktree.land import lost_landings
 from gitswarm.worktree.shadow import (
     PutAway,
@@ -42,7 +43,6 @@ from gitswarm.worktree.shadow import (
     lost_worktrees,
     put_away,
 )
-from gitswarm.worktree.submodules import NestedFinder
 
 _STALE_S = 3600
 _FOLDERS = ("journal", "inbox", "quarantine", "requests", "logs", "locks", "caches", "sessions")
@@ -265,7 +265,7 @@ def refuse_work(session: Session, state: RunState) -> None:
         return
     run = session.layout.run_id
     hint = f"git swarm resume {run}, or: git swarm discard {run} --force"
-    nested = [name for name in NestedFinder(shadow.path).find(time.time_ns()) if not submodules.is_own(shadow, name)]
+    nested = [name for name in NestedFinder(shadow.path).find(time.time_ns()) if not is_submodule(shadow, name)]
     ignored = snapshot.ignored(shadow, nested) if nested else set()
     own = [name for name in nested if name not in ignored]
     if own:

@@ -1,7 +1,7 @@
 """What a step may take of the machine (docs/sandbox.md): a watch that ends one that takes more of its disk, memory or
 processes, and the control group that binds root to the limit of processes.
 
-The kernel limits what it can (`bubblewrap.py`). It has no limit for what a folder holds, and none for the processes
+The kernel limits what it can (`walls.py`). It has no limit for what a folder holds, and none for the processes
 of root.
 """
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.safety.sandbox.bubblewrap import NAMESPACES, Bubblewrap
 from gitswarm.safety.sandbox.limits import Limits
 from gitswarm.safety.sandbox.mounts import (
     Machine,
@@ -24,7 +23,7 @@ from gitswarm.safety.sandbox.mounts import (
     virtual_environment,
     writable,
 )
-from gitswarm.safety.sandbox.trial import profile
+from gitswarm.safety.sandbox.walls import NAMESPACES, Bubblewrap, profile
 
 SMALL = Limits(temporary=1, shared_memory=2, home=3, growth=4, processes=5, threads=6)
 

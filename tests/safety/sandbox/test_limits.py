@@ -8,17 +8,15 @@ import re
 import subprocess
 import sys
 import time
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from gitswarm.processes import CommandLimits, Ending, run_shell
-from gitswarm.safety.sandbox import trial
-from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
 from gitswarm.safety.sandbox.limits import Limits, _parents, _remove_left, find_parent
-from gitswarm.safety.sandbox.trial import find_sandbox
+from gitswarm.safety.sandbox.walls import Bubblewrap, Sandbox, find_sandbox
 from tests.conftest import Project
 from tests.safety.sandbox.conftest import needs_bwrap
 
@@ -28,7 +26,12 @@ MIB = 1 << 20
 
 
 def _limited(monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
-    monkeypatch.setattr(trial, "Bubblewrap", partial(Bubblewrap, limits=Limits(**limits)))
+    def find(env: Mapping[str, str], home: Path | None, *, isolated: bool = False) -> Sandbox:
+        found = find_sandbox(env, home, isolated=isolated)
+        assert isinstance(found.wall, Bubblewrap)
+        return replace(found, wall=replace(found.wall, limits=Limits(**limits)))
+
+    monkeypatch.setattr("gitswarm.runner.containing.find_sandbox", find)
 
 
 def _failed(project: Project, lines: str) -> str:

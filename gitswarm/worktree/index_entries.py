@@ -1,9 +1,8 @@
-"""Repositories inside a worktree: submodules that were checked out, and repositories that an agent made.
+"""Entries of the index that are written without `git add`: submodules, and changed files that git refuses to stage
+(an encoding that it does not know, a required filter that fails); repositories that an agent made in the worktree.
 
-For a submodule `git add` starts `git status` in it, which obeys the configuration that lies there: filters,
-monitors.
-An agent can write that file, so only HEAD is read and the index written by ourselves; repositories that an
-agent made
+For a submodule `git add` starts `git status` in it, which obeys the configuration that lies there: filters, monitors.
+An agent can write that file, so only HEAD is read and the index written by ourselves; repositories that an agent made
 are taken apart before any git call of ours could run their configuration.
 """
 
@@ -12,11 +11,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
+from gitswarm.git.incoming import Incoming
 from gitswarm.git.process import Git
 from gitswarm.worktree.shadow import Shadow
 
@@ -93,7 +94,7 @@ _NOTHING_FETCHED = {"GIT_ALLOW_PROTOCOL": "none"}
 _GITLINK = "160000"
 
 
-def is_own(shadow: Shadow, name: str) -> bool:
+def is_submodule(shadow: Shadow, name: str) -> bool:
     """Whether this is a submodule that is checked out, with a `.git` of its own: one that leads elsewhere could be
     anybody's."""
     place = shadow.path / name
@@ -107,30 +108,30 @@ def is_own(shadow: Shadow, name: str) -> bool:
     return (place / target).resolve().is_relative_to(shadow.git_dir.resolve() / "modules")
 
 
-def heads(shadow: Shadow) -> dict[str, str]:
+def submodule_heads(shadow: Shadow) -> dict[str, str]:
     """Submodules that are checked out, with the commit that each of them stands on."""
     found = {}
     for name in shadow.submodules:
-        if is_own(shadow, name):
+        if is_submodule(shadow, name):
             head = _git(shadow, name).run("rev-parse", "--verify", "--quiet", "HEAD").stdout.decode().strip()
             if head:
                 found[name] = head
     return found
 
 
-def enter(shadow: Shadow, commits: Mapping[str, str], extra_env: Mapping[str, str] | None) -> None:
+def enter_submodules(shadow: Shadow, commits: Mapping[str, str], extra_env: Mapping[str, str] | None) -> None:
     """Records the commits of submodules in an index, as `git add` would."""
     if commits:
         lines = b"".join(f"{_GITLINK} {commit}\t{name}".encode() + b"\0" for name, commit in commits.items())
         shadow.git.output("update-index", "-z", "--index-info", stdin=lines, extra_env=extra_env)
 
 
-def restore(shadow: Shadow, tree: str) -> None:
+def restore_submodules(shadow: Shadow, tree: str) -> None:
     """Moves submodules that are checked out to the commits that `tree` names for them.
 
     Uncommitted changes in one of them are in no commit of ours: where they are in the way it stays as it is.
     """
-    for name, head in heads(shadow).items():
+    for name, head in submodule_heads(shadow).items():
         wanted = shadow.git.run("rev-parse", "--verify", "--quiet", f"{tree}:{name}").stdout.decode().strip()
         if wanted and wanted != head:
             git = _git(shadow, name)
@@ -153,3 +154,69 @@ def _no_filters(git: Git) -> list[str]:
     return [
         word for name in sorted(drivers) for key, to in off.items() for word in ("-c", f"filter.{name}.{key}={to}")
     ]
+
+
+_AT_ONCE = 500
+_DOTGIT = re.compile(rb"(?<![^/])(\.git|git~)[^/]*", re.IGNORECASE)
+_GONE = f"0 {'0' * 40}"
+
+
+def add_unconverted(shadow: Shadow, incoming: Incoming, paths: Sequence[str], left_out: Collection[str]) -> None:
+    """Enters into the index of `incoming` what differs there from the worktree. No attribute has an effect.
+
+    :param paths: pathspecs of what is looked at.
+    :param left_out: files that are not.
+    """
+    changed = [name for name in _changed(shadow, incoming, paths) if os.fsdecode(name) not in left_out]
+    lines: list[bytes] = []
+    regular: list[tuple[bytes, str]] = []
+    for name in changed:
+        try:
+            found = (shadow.path / os.fsdecode(name)).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            lines.append(_line(_GONE, name))
+            continue
+        if stat.S_ISLNK(found.st_mode):
+            target = os.fsencode((shadow.path / os.fsdecode(name)).readlink())
+            made = shadow.git.output("hash-object", "-w", "--stdin", stdin=target, extra_env=incoming.env)
+            lines.append(_line(f"120000 {made.decode().strip()}", name))
+        elif stat.S_ISREG(found.st_mode):
+            regular.append((name, "100755" if found.st_mode & stat.S_IXUSR else "100644"))
+    for start in range(0, len(regular), _AT_ONCE):
+        some = regular[start : start + _AT_ONCE]
+        names = [os.fsdecode(name) for name, _mode in some]
+        made = shadow.git.output("hash-object", "-w", "--no-filters", "--", *names, extra_env=incoming.env)
+        ids = made.decode().split()
+        lines += [_line(f"{mode} {blob_id}", name) for (name, mode), blob_id in zip(some, ids, strict=True)]
+    _enter(shadow, incoming, lines)
+
+
+def _enter(shadow: Shadow, incoming: Incoming, lines: Sequence[bytes]) -> None:
+    """Paths that no index can hold get a name beside theirs: what is in the files is not lost."""
+    if not _ignores(shadow, incoming, b"".join(lines)):
+        return
+    for line in lines:
+        if _ignores(shadow, incoming, line):
+            about, tab, name = line.partition(b"\t")
+            _ignores(shadow, incoming, about + tab + _DOTGIT.sub(rb"_\g<0>", name))
+
+
+def _ignores(shadow: Shadow, incoming: Incoming, lines: bytes) -> bool:
+    """Enters what it can; whether git said that it left a path out, which it does not by its exit code."""
+    entered = shadow.git.succeed("update-index", "-z", "--index-info", stdin=lines, extra_env=incoming.env)
+    return b"Ignoring path" in entered.stderr
+
+
+def _changed(shadow: Shadow, incoming: Incoming, paths: Sequence[str]) -> Iterator[bytes]:
+    """Tracked files that look changed, then untracked ones; repositories of their own are neither."""
+    quiet = ("--raw", "-z", "--no-renames", "--ignore-submodules=all")
+    listed = shadow.git.output("diff-files", *quiet, "--", *paths, extra_env=incoming.env).split(b"\0")
+    yield from listed[1::2]
+    others = ("ls-files", "--others", "--exclude-standard", "-z", "--", *paths)
+    for name in shadow.git.output(*others, extra_env=incoming.env).split(b"\0"):
+        if name and not name.endswith(b"/"):
+            yield name
+
+
+def _line(about: str, name: bytes) -> bytes:
+    return f"{about}\t".encode() + name + b"\0"

@@ -21,7 +21,7 @@ import pytest
 from gitswarm.engines.base import OUTPUT_BYTES, CommandOrder, Engine, StepRequest, StepResult
 from gitswarm.engines.command import CommandEngine
 from gitswarm.engines.stub import StubEngine
-from gitswarm.ledger.events import order_problems, read_lines
+from gitswarm.ledger.journal import order_problems, read_lines
 from gitswarm.records.event import Event
 from gitswarm.records.execution import Execution as Identity
 from gitswarm.records.safety import Allow

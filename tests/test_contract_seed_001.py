@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gitswarm.ledger.events import order_problems, read_lines
+from gitswarm.ledger.journal import order_problems, read_lines
 from gitswarm.records.event import EventKind
 from tests.conftest import Project
 from tests.projects import ask, new_project, only_run

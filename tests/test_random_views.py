@@ -7,9 +7,8 @@ from hypothesis import given, settings
 
 from gitswarm.cli.graph_view import graph_lines
 from gitswarm.cli.routing_view import entry_lines
-from gitswarm.ledger.history import ends_after, history
 from gitswarm.ledger.overview import overview
-from gitswarm.ledger.reading import routing_entries, standing_decision
+from gitswarm.ledger.reading import ends_after, history, routing_entries, standing_decision
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RunStatus
 from gitswarm.runner.begin import start_run

@@ -10,8 +10,7 @@ from gitswarm.cli.console import hanging, padded
 from gitswarm.cli.opened import Opened
 from gitswarm.cli.terminal import text_width
 from gitswarm.cli.turns import Turn, turn_of, where_to
-from gitswarm.ledger.history import Passage, RunEnd, history
-from gitswarm.ledger.reading import standing_decision
+from gitswarm.ledger.reading import Passage, RunEnd, history, standing_decision
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind
 from gitswarm.records.execution import Result, RunStatus

@@ -16,10 +16,8 @@ from gitswarm.cli.console import advise, escaped, out_lines, out_verbatim, told
 from gitswarm.cli.opened import Opened, RunArgument, open_run
 from gitswarm.git.owners import Owner, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.events import current
-from gitswarm.ledger.finding import journal_folder
-from gitswarm.ledger.journal import OpenJournal
-from gitswarm.ledger.journal_files import journal_files
+from gitswarm.ledger.finding import journal_files, journal_folder
+from gitswarm.ledger.journal import OpenJournal, current
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals, stored_events

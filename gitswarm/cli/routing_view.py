@@ -9,8 +9,7 @@ from pydantic import JsonValue
 
 from gitswarm.cli.console import FIELD, hanging, labelled, padded, plural
 from gitswarm.cli.opened import Opened, step_name, step_outcome
-from gitswarm.ledger.history import ends_after
-from gitswarm.ledger.reading import routing_entries
+from gitswarm.ledger.reading import ends_after, routing_entries
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.routing import (

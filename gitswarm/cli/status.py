@@ -47,10 +47,9 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.ledger.archive import archived_runs, discarded_runs, is_lifted
-from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.hub_archive import archived_on_hub, overviews_on_hub
-from gitswarm.ledger.kept_overviews import kept_overviews
+from gitswarm.ledger.kept_overviews import archived_overview, kept_overviews
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
 from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview

@@ -39,9 +39,8 @@ from gitswarm.cli.transcript import Folding, line_of
 from gitswarm.errors import NotFoundError
 from gitswarm.git.owners import live_owners
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.events import read_lines
-from gitswarm.ledger.finding import all_runs, find_run, journal_folder
-from gitswarm.ledger.journal_files import JournalFile, journal_files, whole_lines
+from gitswarm.ledger.finding import JournalFile, all_runs, find_run, journal_files, journal_folder, whole_lines
+from gitswarm.ledger.journal import read_lines
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.state import RunState, replay

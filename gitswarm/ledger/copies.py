@@ -10,8 +10,7 @@ from gitswarm.git.object_reader import Commit
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.rebase import ONTO, REBASED_FROM, copied_message
-from gitswarm.ledger.state import RunState, step_record
+from gitswarm.ledger.state import ONTO, REBASED_FROM, RunState, copied_message, step_record
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RUNS_FOLDER
 

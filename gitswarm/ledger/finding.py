@@ -1,11 +1,14 @@
-"""Which run, step or file is meant: asked of what git alone tells."""
+"""Which run, step or file is meant, and which journals lie on disk: asked of what git and the file system alone
+tell."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
@@ -163,3 +166,36 @@ def events_path(layout: RunLayout, trailers: Mapping[str, str]) -> str:
     return (
         f"{layout.base}/{trailers['Swarm-Flow']}/events/{trailers['Swarm-Step']}@{trailers['Swarm-Iteration']}.jsonl"
     )
+
+
+_NAME = re.compile(r"(?P<flow>[^.]+)\.(?P<step>[^@]+)@(?P<iteration>\d+)\.jsonl")
+
+
+class JournalFile(Struct, frozen=True):
+    """A journal found on disk: of a step that executes now, or whose owner died."""
+
+    path: Path
+    flow: str
+    step: str
+    iteration: int
+
+
+def journal_files(folder: Path) -> list[JournalFile]:
+    found: Iterable[Path] = sorted(folder.glob("*.jsonl")) if folder.is_dir() else ()
+    journals = []
+    for path in found:
+        match = _NAME.fullmatch(path.name)
+        if match and path.is_file():
+            journals.append(JournalFile(path, match["flow"], match["step"], int(match["iteration"])))
+    return journals
+
+
+def whole_lines(path: Path, position: int) -> bytes:
+    """What a journal has from there on, without a line that is not whole yet."""
+    try:
+        with path.open("rb") as file:
+            file.seek(position)
+            more = file.read()
+    except FileNotFoundError:  # its step was committed just now
+        return b""
+    return more[: more.rfind(b"\n") + 1]

@@ -25,8 +25,15 @@ from gitswarm.ledger.archive import (
     bring_commits_back,
     printed_objects,
 )
-from gitswarm.ledger.archived_overview import archived_overview, overview_of
-from gitswarm.ledger.kept_overviews import keep, kept_folder, read_kept, read_objects, true_objects
+from gitswarm.ledger.kept_overviews import (
+    archived_overview,
+    keep,
+    kept_folder,
+    overview_of,
+    read_kept,
+    read_objects,
+    true_objects,
+)
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.records.execution import RUN_ID, RUNS_FOLDER

@@ -1,4 +1,5 @@
-"""What `list` shows, kept in files: of a run that nobody executes, until one of its refs moves, and objects of a hub.
+"""Overviews that are kept: in the archive, how a run stood when it was archived; in files, what `list` shows of a run
+that nobody executes, until one of its refs moves, and objects of a hub.
 
 A replay reads every commit of a run. The files are derived: whoever deletes one loses time, and what changes a run or
 judges it asks `overview`.
@@ -6,12 +7,14 @@ judges it asks `overview`.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -21,10 +24,26 @@ from gitswarm import __version__
 from gitswarm.git.object_reader import hash_object
 from gitswarm.git.owners import locks_folder, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.archive import printed_objects
+from gitswarm.ledger.approval import LandingConflict
+from gitswarm.ledger.archive import OVERVIEW, archived_file, printed_objects
+from gitswarm.ledger.last_tests import TestsTold
 from gitswarm.ledger.layout import RunLayout, run_of
-from gitswarm.ledger.overview import Listed, RunOverview, overview, overviews
-from gitswarm.records.execution import BRANCH_PREFIX
+from gitswarm.ledger.overview import (
+    BudgetFields,
+    LandedOn,
+    Listed,
+    OpenInterruption,
+    RunOverview,
+    SpokenAs,
+    overview,
+    overviews,
+)
+from gitswarm.ledger.stored_json import ConcernFields
+from gitswarm.records.execution import BRANCH_PREFIX, RunStatus
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
 
 _FOLDER = "overviews"
 _LAND = "git swarm land"
@@ -155,3 +174,43 @@ def read_kept(file: Path) -> dict[str, bytes]:
 def keep(file: Path, objects: dict[str, bytes], kept: dict[str, bytes]) -> None:
     if len(objects.items() - kept.items()) > _FEW:
         write_kept(file, msgspec.msgpack.encode(objects))
+
+
+def archived_overview(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
+    """How the run stood when it was archived: it does not change any more.
+
+    :raises NotFoundError: the run is not archived.
+    """
+    return overview_of(json.loads(archived_file(repository, layout, OVERVIEW)))
+
+
+def overview_of(plain: JsonValue) -> RunOverview:
+    """What `to_plain` wrote, also an earlier version's; without the worktree, which is not the run's own.
+
+    :raises LookupError, TypeError, ValueError: it wrote no such thing.
+    """
+    whole = _known(RunOverview, plain)
+    return RunOverview(
+        **{
+            **whole,
+            "state": RunStatus(whole["state"]),
+            "stack": tuple(OpenInterruption(**_known(OpenInterruption, each)) for each in whole["stack"]),
+            "open_concerns": tuple(ConcernFields(**_known(ConcernFields, each)) for each in whole["open_concerns"]),
+            "approved": _one(SpokenAs, whole["approved"]),
+            "rejected": _one(SpokenAs, whole["rejected"]),
+            "landed": _one(LandedOn, whole["landed"]),
+            "tests": _one(TestsTold, whole["tests"]),
+            "budget": _one(BudgetFields, whole["budget"]),
+            "conflict": _one(LandingConflict, whole.get("conflict")),
+            "worktree": None,
+        }
+    )
+
+
+def _one(kind: Any, plain: JsonValue) -> Any:
+    return kind(**_known(kind, plain)) if isinstance(plain, dict) else None
+
+
+def _known(kind: Any, plain: Any) -> dict[str, Any]:
+    """Without what a later version added."""
+    return {name: plain[name] for name in kind.__struct_fields__ if name in plain}

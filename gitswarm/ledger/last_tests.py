@@ -18,6 +18,7 @@ from gitswarm.records.execution import OTHER_COMMANDS
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+
 _PYTEST_ENDS = {
     2: "interrupted, mostly by an error while tests were collected",
     3: "an internal error of pytest",

@@ -27,6 +27,7 @@ from gitswarm.records.execution import RUN_ID
 if TYPE_CHECKING:
     from gitswarm.git.repository import Repository
 
+
 _LOOKS = 10
 """How often the lease of a run that goes on may be replaced while we fetch it."""
 

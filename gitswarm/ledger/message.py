@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gitswarm.records.safety import Scrubber
 
+
 FORMAT = 2
 """Of new runs. A run keeps the format that it began with."""
 

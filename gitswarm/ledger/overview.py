@@ -11,10 +11,17 @@ from msgspec import Struct, to_builtins
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.owners import owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.approval import ApprovalKind, is_code, last_word, newest_landing, standing_approval
-from gitswarm.ledger.conflicts import LandingConflict, standing_conflict, way_out
-from gitswarm.ledger.finding import journal_folder, parsed
-from gitswarm.ledger.journal_files import journal_files
+from gitswarm.ledger.approval import (
+    ApprovalKind,
+    LandingConflict,
+    is_code,
+    last_word,
+    newest_landing,
+    standing_approval,
+    standing_conflict,
+    way_out,
+)
+from gitswarm.ledger.finding import journal_files, journal_folder, parsed
 from gitswarm.ledger.last_tests import TestsTold, last_tests
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.spent import Payments, payments, said_limits, uses

@@ -1,9 +1,11 @@
-"""What is stored for a run and its steps, as models."""
+"""What is stored for a run and its steps, as models: the decisions in its routing notes (one readable line and its
+JSON each, append-only, at most 76 columns wide), its commits in order, the files of its steps."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import TypeVar
 
 from msgspec import Struct
@@ -11,19 +13,86 @@ from pydantic import JsonValue
 
 from gitswarm.git.object_reader import Commit
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.finding import events_path, journal_folder, parsed
-from gitswarm.ledger.journal import OpenJournal, open_journals
+from gitswarm.ledger.journal import OpenJournal, open_journals, read_lines
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
-from gitswarm.ledger.routing_note import Entry, parse, standing
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import folded
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.evidence import Evidence
-from gitswarm.records.routing import Decision
+from gitswarm.records.execution import RunStatus
+from gitswarm.records.routing import Decision, Superseded
 from gitswarm.records.run_spec import RunSpec
+from gitswarm.records.text import shorten
+
+_WIDTH = 76  # git log indents notes by four
+_INDENT = "  "
+
+
+Entry = Decision | Superseded
+
+
+def render_entry(entry: Entry) -> bytes:
+    """One entry. The JSON is folded at spaces: joining its lines by one space gives it back exactly."""
+    fields = entry.to_plain() if isinstance(entry, Decision) else entry.model_dump(mode="json")
+    packed = json.dumps(fields, ensure_ascii=False)
+    folded = "".join(f"{_INDENT}{line}\n" for line in _fold(packed, _WIDTH - len(_INDENT)))
+    first = decision_line(entry) if isinstance(entry, Decision) else shorten(f"{entry.seq}. {entry.reason}", _WIDTH)
+    return f"{first}\n{folded}".encode()
+
+
+def decision_line(decision: Decision) -> str:
+    start = decision.from_step or "start"
+    end = decision.to_step or "end"
+    way = f"{decision.seq}. {start} -> {end}: {decision.decision} ({decision.routing_source}): {decision.reason}"
+    return shorten(way, _WIDTH)
+
+
+def parse_note(note: bytes) -> list[Entry]:
+    """The entries of a note, oldest first; what people or accidents put beside them is passed over."""
+    return [entry for entry in map(_entry, folded(note)) if entry is not None]
+
+
+def holds_only_entries(note: bytes) -> bool:
+    """Whether the note is entries and nothing else, byte for byte but for its last line end."""
+    return b"".join(map(render_entry, parse_note(note))).rstrip(b"\n") == note.rstrip(b"\n")
+
+
+def is_corrupt(note: bytes) -> bool:
+    """Whether something in it looks like an entry and is none."""
+    return any(_entry(packed) is None for packed in folded(note))
+
+
+def _entry(packed: str) -> Entry | None:
+    try:
+        fields = json.loads(packed)
+        taken_back = isinstance(fields, dict) and "superseded_by" in fields
+        return (Superseded if taken_back else Decision).model_validate(fields)
+    except (ValueError, RecursionError):
+        return None
+
+
+def standing(entries: list[Entry]) -> Decision | None:
+    """The decision that holds: the last one, unless it was taken back."""
+    last = entries[-1] if entries else None
+    return last if isinstance(last, Decision) else None
+
+
+def _fold(text: str, width: int) -> list[str]:
+    lines: list[str] = []
+    line: list[str] = []
+    length = 0
+    for word in text.split(" "):
+        if line and length + 1 + len(word) > width:
+            lines.append(" ".join(line))
+            line, length = [], 0
+        length += len(word) + (1 if line else 0)
+        line.append(word)
+    lines.append(" ".join(line))
+    return lines
 
 
 def live_journals(repository: RepositoryReader, layout: RunLayout) -> list[OpenJournal]:
@@ -41,7 +110,7 @@ def run_spec(repository: RepositoryReader, state: RunState) -> RunSpec:
 
 def routing_entries(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> list[Entry]:
     """Everything in the routing note of a commit, oldest first."""
-    return parse(repository.notes(layout.routing_notes).read(commit_id) or b"")
+    return parse_note(repository.notes(layout.routing_notes).read(commit_id) or b"")
 
 
 def decisions(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> list[Decision]:
@@ -119,3 +188,49 @@ def _read(
         None if content is None else parsed(parse, content, state.layout, f"{step.commit[:12]}:{path}")
         for step, path, content in zip(state.steps, paths, contents, strict=True)
     ]
+
+
+class RunEnd(Struct, frozen=True):
+    """An `end` commit; a run that was resumed goes on behind it."""
+
+    commit: str
+    status: RunStatus
+    reason: str
+
+
+class Passage(Struct, frozen=True):
+    """One commit of a run and the decision that holds after it; None: there is none, or not any more."""
+
+    what: StepRecord | RunEnd
+    decision: Decision | None
+
+
+def history(repository: RepositoryReader, state: RunState) -> list[Passage]:
+    """Oldest first. The first `state.shared` are steps of the run that this one was forked from."""
+    chain = _chain(repository, state)
+    return [Passage(what, standing_decision(repository, state.layout, what.commit)) for what in chain]
+
+
+def ends_after(repository: RepositoryReader, state: RunState, record: StepRecord) -> list[RunEnd]:
+    """The ends directly behind a step, oldest first: what a person decides there is about the same step."""
+    chain = _chain(repository, state)
+    behind = chain[chain.index(record) + 1 :]
+    return [what for what in takewhile(lambda what: isinstance(what, RunEnd), behind) if isinstance(what, RunEnd)]
+
+
+def _chain(repository: RepositoryReader, state: RunState) -> list[StepRecord | RunEnd]:
+    records = {record.commit: record for record in state.own_steps}
+    found: list[StepRecord | RunEnd] = []
+    cursor = state.tip
+    while cursor != state.run_commit:
+        found.append(records.get(cursor) or _end(repository, cursor))
+        cursor = repository.objects.commit(cursor).parents[0]
+    return [*state.steps[: state.shared], *reversed(found)]
+
+
+def _end(repository: RepositoryReader, commit_id: str) -> RunEnd:
+    message = parse_message(repository.objects.commit(commit_id).message)
+    if message is None:
+        raise ValueError(f"{commit_id} is not a commit of ours")
+    reason = message.body or message.subject.partition(": ")[2]
+    return RunEnd(commit_id, RunStatus(message.trailers["Swarm-Result"]), reason)

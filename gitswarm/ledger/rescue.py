@@ -17,6 +17,7 @@ from gitswarm.records.execution import BRANCH_PREFIX, RUN_ID
 if TYPE_CHECKING:
     from gitswarm.git.repository import Repository
 
+
 _PREFIX = "refs/swarm/"
 _BASE = "/base"
 

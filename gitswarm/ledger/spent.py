@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from gitswarm.git.object_reader import Commit, NewCommit
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.finding import journal_folder
-from gitswarm.ledger.journal_files import journal_files
+from gitswarm.ledger.finding import journal_files, journal_folder
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.message import CommitMessage, Kind, parse_message
 from gitswarm.ledger.state import RunState, step_record

@@ -1,8 +1,9 @@
-"""The state of a run, by replay of its branch: nothing else is asked, so it works after a fetch elsewhere."""
+"""The state of a run, by replay of its branch, the base of its code included (docs/decisions/0011-reset.md): nothing
+else is asked, so it works after a fetch elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 
 from msgspec import Struct, field
@@ -13,10 +14,44 @@ from gitswarm.git.object_reader import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
-from gitswarm.ledger.rebase import REBASED_FROM, RunBase
 from gitswarm.ledger.steps import OpenConcern, StepRecord, Tally
 from gitswarm.records.execution import Execution, Result, RunStatus, Status
 from gitswarm.records.text import read
+
+REBASED_FROM = "Swarm-Rebased-From"
+"""Trailer of a copy on another base: the commit that executing the step made."""
+
+ONTO = "Swarm-Onto"
+"""Trailer of a step that left the run's code merged onto another base: the new base, and the one before."""
+
+REBASED = "Swarm-Rebased"
+"""Trailer of the step that ends a rebase: the chain belongs on that base."""
+
+GIVEN_UP = "Swarm-Given-Up"
+"""Trailer of the step that takes a rebase back: the run stays on that base."""
+
+
+class RunBase(Struct, frozen=True):
+    """`base`: the commit that the code of a run is a change of; `root`: the one that its chain branches off.
+    `before`: the base that a rebase which is under way started from."""
+
+    base: str
+    root: str
+    before: str | None = None
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the chain belongs on another base than it stands on."""
+        return self.before is None and self.base != self.root
+
+    def after(self, said: Mapping[str, str]) -> RunBase:
+        """The ground behind a commit with these trailers."""
+        if ONTO in said:
+            base, _blank, before = said[ONTO].partition(" ")
+            return replace(self, base=base, before=before)
+        if GIVEN_UP in said:
+            return replace(self, base=said[GIVEN_UP], before=None)
+        return replace(self, before=None) if REBASED in said else self
 
 
 class RunState(Struct, frozen=True):
@@ -279,3 +314,13 @@ def step_record(
         by_command=trailers.get("Swarm-By") == "command",
         rebased_from=trailers.get(REBASED_FROM),
     )
+
+
+def copied_message(message: str, origin: str) -> str:
+    """The message of a copy of the commit `origin`.
+
+    :param message: that commit's, or that of another copy of it.
+    """
+    lines = message.rstrip("\n").split("\n")
+    kept = lines[:-1] if lines[-1].startswith(f"{REBASED_FROM}: ") else lines
+    return "\n".join([*kept, f"{REBASED_FROM}: {origin}"]) + "\n"

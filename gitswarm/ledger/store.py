@@ -18,7 +18,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
-from gitswarm.ledger.routing_note import Entry, parse, render
+from gitswarm.ledger.reading import Entry, parse_note, render_entry
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Clock, Record, pretty_json, timestamp
 from gitswarm.records.execution import RUNS_FOLDER
@@ -199,13 +199,13 @@ class RunStore:
         self._append(commit_id, entry)
 
     def _next_seq(self, commit_id: str) -> int:
-        return len(parse(self._routing_notes.read(commit_id) or b"")) + 1
+        return len(parse_note(self._routing_notes.read(commit_id) or b"")) + 1
 
     def _append(self, commit_id: str, entry: Entry) -> None:
         before = self._routing_notes.read(commit_id) or b""
         if before and not before.endswith(b"\n"):
             before += b"\n"  # a person's editor may have left the last line open
-        note = before + render(entry)
+        note = before + render_entry(entry)
         blob_id = self._objects.write_blob(note)
         self._routing_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
 

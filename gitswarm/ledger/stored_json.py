@@ -20,6 +20,7 @@ from gitswarm.records.execution import TEST, Status
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+
 RUNS_COMMANDS = ("command", KERNEL)
 """Engines whose tool calls are commands of the project, carried out by git-swarm."""
 

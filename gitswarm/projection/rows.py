@@ -17,8 +17,7 @@ from gitswarm.ledger.archive import archive_folder, archived_runs, lift
 from gitswarm.ledger.finding import all_runs, parsed
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import never_lands
-from gitswarm.ledger.reading import event_files
-from gitswarm.ledger.routing_note import parse, standing
+from gitswarm.ledger.reading import event_files, parse_note, standing
 from gitswarm.ledger.spent import CutOff, Payments, cut_off_events, payments
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
@@ -241,7 +240,7 @@ class _Run:
 
     def _decisions(self) -> Iterator[Row]:
         for commit, note in self._repository.notes(self._layout.routing_notes).by_commit().items():
-            entries = parse(note)
+            entries = parse_note(note)
             holding = standing(entries)
             for entry in entries:
                 if isinstance(entry, Decision):

@@ -16,9 +16,8 @@ from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.reading import live_journals, run_spec
+from gitswarm.ledger.reading import is_garbled, live_journals, run_spec
 from gitswarm.ledger.rescue import strayed
-from gitswarm.ledger.routing_note import is_garbled
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
 from gitswarm.records.execution import RUNS_FOLDER

@@ -14,7 +14,7 @@ from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import code_tree
-from gitswarm.ledger.events import read_lines
+from gitswarm.ledger.journal import read_lines
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.overview import is_played

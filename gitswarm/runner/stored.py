@@ -12,8 +12,8 @@ from gitswarm.errors import SwarmError
 from gitswarm.evidence.declarations import CaseCounts, TextChange, compare_cases, is_test_file
 from gitswarm.git.object_reader import DIRECTORY
 from gitswarm.git.objects import EXECUTABLE, FILE, Objects
-from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.finding import parsed
+from gitswarm.ledger.journal import read_lines
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.records.envelope import Envelope

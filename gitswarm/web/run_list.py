@@ -11,8 +11,8 @@ from gitswarm.cli.run_words import state_word, task_title
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import archived_runs
-from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs
+from gitswarm.ledger.kept_overviews import archived_overview
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch
 

@@ -21,14 +21,12 @@ from gitswarm.cli.transcript import Line, all_lines, in_words, prompt_lines
 from gitswarm.cli.turns import turn_of
 from gitswarm.errors import NotFoundError
 from gitswarm.ledger.archive import is_lifted
-from gitswarm.ledger.events import read_lines
-from gitswarm.ledger.finding import find_step, journal_folder, parsed
-from gitswarm.ledger.history import RunEnd, history
-from gitswarm.ledger.journal_files import journal_files, whole_lines
+from gitswarm.ledger.finding import find_step, journal_files, journal_folder, parsed, whole_lines
+from gitswarm.ledger.journal import read_lines
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import RunOverview, overview
-from gitswarm.ledger.reading import run_spec
+from gitswarm.ledger.reading import RunEnd, history, run_spec
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import CallFields, Timing, timings, tool_calls
 from gitswarm.ledger.work import CountedFile, changed_files

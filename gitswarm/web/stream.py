@@ -18,9 +18,8 @@ from gitswarm.cli.live_events import Stamp, place, stamp
 from gitswarm.cli.transcript import line_of, retry_in_words
 from gitswarm.git.owners import live_owners
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.events import read_lines
-from gitswarm.ledger.finding import journal_folder
-from gitswarm.ledger.journal_files import journal_files, whole_lines
+from gitswarm.ledger.finding import journal_files, journal_folder, whole_lines
+from gitswarm.ledger.journal import read_lines
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.execution import BRANCH_PREFIX

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from gitswarm.ledger.routing_note import parse
+from gitswarm.ledger.reading import parse_note
 from gitswarm.specs.script import Script
 from tests.claude.stage import KEY
 from tests.conftest import Project
@@ -132,7 +132,7 @@ class Played:
         ref = f"--ref=swarm/{self.run}/routing"
         noted = {line.split()[1] for line in self.project.git("notes", ref, "list").splitlines()}
         texts = (self.project.git("notes", ref, "show", commit) for commit in self.commits if commit in noted)
-        found = (entry.model_dump_json() for text in texts for entry in parse(text.encode()))
+        found = (entry.model_dump_json() for text in texts for entry in parse_note(text.encode()))
         return [json.loads(self.normalised(line)) for line in found]
 
     @cached_property

@@ -24,9 +24,9 @@ from gitswarm.engines.claude import engine as engine_module
 from gitswarm.engines.claude.anthropic_api import MAX_TOKENS, NOT_INSTALLED
 from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.engine import ClaudeEngine
-from gitswarm.engines.claude.provider import ClaudeProfile
+from gitswarm.engines.claude.provider import ClaudeProfile, ClaudeSettings
 from gitswarm.engines.claude.transports import CliTransport
-from gitswarm.ledger.routing_note import parse, render
+from gitswarm.ledger.reading import parse_note, render_entry
 from gitswarm.records.execution import Status
 from gitswarm.records.receipt import Tokens
 from gitswarm.records.route_question import Ask, RouteAnswer
@@ -112,7 +112,7 @@ def noted(choice: Choice) -> Said:
     """As it is read from the note."""
     place = {"seq": 1, "ts": "2026-11-23T00:00:00.000Z", "flow_key": "f", "from_step": "a", "iteration": 1}
     decision = Decision(**dict(choice), **place, routing_mode=RoutingMode.AUTHORITATIVE)
-    (entry,) = parse(render(decision))
+    (entry,) = parse_note(render_entry(decision))
     assert isinstance(entry, Decision)
     used = entry.explanation.navigator
     if used is None:

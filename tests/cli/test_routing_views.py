@@ -12,8 +12,8 @@ from gitswarm.cli.graph_view import graph_lines
 from gitswarm.cli.progress import told_on_the_way
 from gitswarm.cli.routing_view import decision_lines, entry_lines
 from gitswarm.cli.turns import target_text
-from gitswarm.ledger.history import Passage, RunEnd
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.reading import Passage, RunEnd
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import Execution, Result, RunStatus, Status
 from gitswarm.records.routing import Action, Decision, Superseded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from gitswarm.ledger.events import current, order_problems, payload_problems, read_lines
+from gitswarm.ledger.journal import current, order_problems, payload_problems, read_lines
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from tests.tables import table
 

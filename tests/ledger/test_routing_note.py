@@ -8,7 +8,7 @@ import subprocess
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from gitswarm.ledger.routing_note import headline, is_garbled, parse, render
+from gitswarm.ledger.reading import decision_line, is_corrupt, parse_note, render_entry
 from gitswarm.records.routing import (
     Action,
     Candidate,
@@ -82,7 +82,7 @@ def decisions(draw: st.DrawFn) -> Decision:
 
 
 def test_an_entry_is_a_readable_line_and_its_json_indented_below() -> None:
-    assert render(DECISION).decode() == (
+    assert render_entry(DECISION).decode() == (
         "1. critique_code -> implement: loop (deterministic): loop_iteration:1\n"
         '  {"decision": "loop", "to_step": "implement", "reason": "loop_iteration:1",\n'
         '  "routing_source": "deterministic", "candidate_id":\n'
@@ -108,7 +108,7 @@ def test_an_entry_is_a_readable_line_and_its_json_indented_below() -> None:
     ],
 )
 def test_the_readable_line_names_start_and_end(from_step: str | None, to_step: str | None, line: str) -> None:
-    assert headline(DECISION.model_copy(update={"from_step": from_step, "to_step": to_step})) == line
+    assert decision_line(DECISION.model_copy(update={"from_step": from_step, "to_step": to_step})) == line
 
 
 @settings(deadline=None, max_examples=200, phases=PHASES)
@@ -117,33 +117,33 @@ def test_the_readable_line_names_start_and_end(from_step: str | None, to_step: s
 @example(DECISION.model_copy(update={"reason": "x" * 200}))
 @example(DECISION.model_copy(update={"reason": "a line separator\u2028 and a next line\u0085 in the text"}))
 def test_what_is_written_is_read_again(decision: Decision) -> None:
-    assert parse(render(decision)) == [decision]
+    assert parse_note(render_entry(decision)) == [decision]
 
 
 @settings(deadline=None, max_examples=60, phases=PHASES)
 @given(st.lists(decisions(), max_size=4))
 def test_a_note_of_many_decisions_is_read_in_their_order(taken: list[Decision]) -> None:
-    assert parse(b"".join(render(decision) for decision in taken)) == taken
+    assert parse_note(b"".join(render_entry(decision) for decision in taken)) == taken
 
 
 @settings(deadline=None, max_examples=60, phases=PHASES)
 @given(decisions(), decisions())
 def test_a_newer_decision_leaves_what_stands_there_as_it_is(first: Decision, second: Decision) -> None:
-    note = render(first)
-    assert (note + render(second)).startswith(note)
+    note = render_entry(first)
+    assert (note + render_entry(second)).startswith(note)
 
 
 @settings(deadline=None, max_examples=200, phases=PHASES)
 @given(decisions())
 @example(DECISION.model_copy(update={"reason": "0" * 37 + "\N{SINHALA SIGN AL-LAKUNA}"}))
 def test_no_line_is_wider_than_a_terminal_shows_in_git_log_but_for_long_words(decision: Decision) -> None:
-    wide = [line for line in render(decision).decode().split("\n") if min(len(line), columns(line)) > WIDTH]
+    wide = [line for line in render_entry(decision).decode().split("\n") if min(len(line), columns(line)) > WIDTH]
     assert [line for line in wide if " " in line.removeprefix("  ")] == []
 
 
 def test_the_note_reads_the_same_through_git_notes_show(project: Project) -> None:
     awkward = DECISION.model_copy(update={"reason": "two  spaces and 日本語 " + "x" * 100})
-    note = render(DECISION) + render(awkward)
+    note = render_entry(DECISION) + render_entry(awkward)
     blob = _stored(project, note)
     project.git("notes", "add", "-C", blob, "HEAD")
     assert project.git("notes", "show", "HEAD") == note.decode().rstrip("\n")
@@ -158,13 +158,13 @@ def _stored(project: Project, content: bytes) -> str:
 
 
 def test_an_empty_note_has_no_decisions() -> None:
-    assert parse(b"") == []
+    assert parse_note(b"") == []
 
 
 @table("note", [b"1. a -> b: advance\n  {not json\n", b"1. a -> b\n  {}\n"])
 def test_what_only_looks_like_an_entry_is_passed_over_and_told(note: bytes) -> None:
-    whole = render(DECISION)
-    assert (parse(note), parse(note + whole), is_garbled(note + whole), is_garbled(whole)) == (
+    whole = render_entry(DECISION)
+    assert (parse_note(note), parse_note(note + whole), is_corrupt(note + whole), is_corrupt(whole)) == (
         [],
         [DECISION],
         True,
@@ -173,7 +173,7 @@ def test_what_only_looks_like_an_entry_is_passed_over_and_told(note: bytes) -> N
 
 
 def test_a_line_that_a_person_added_is_passed_over() -> None:
-    assert parse(b"seen by Ann\n\n" + render(DECISION) + b"\nok\n") == [DECISION]
+    assert parse_note(b"seen by Ann\n\n" + render_entry(DECISION) + b"\nok\n") == [DECISION]
 
 
 STORED = """\
@@ -223,11 +223,11 @@ AUDIT_EVENT = (
 
 
 def test_a_stored_entry_is_read_and_written_again_byte_for_byte() -> None:
-    (decision,) = parse(STORED.encode())
-    assert render(decision).decode() == STORED
+    (decision,) = parse_note(STORED.encode())
+    assert render_entry(decision).decode() == STORED
 
 
 def test_the_audit_event_of_a_decision_has_the_part_that_says_where_it_leads() -> None:
-    (decision,) = parse(STORED.encode())
+    (decision,) = parse_note(STORED.encode())
     assert isinstance(decision, Decision)
     assert json.dumps(decision.told()) == AUDIT_EVENT

@@ -17,9 +17,8 @@ from gitswarm.cli.reports.model import (
 from gitswarm.cli.run_words import state_word, tests_word
 from gitswarm.cli.turns import turn_of
 from gitswarm.ledger.finding import all_runs
-from gitswarm.ledger.history import RunEnd, history
 from gitswarm.ledger.overview import RunOverview, overview
-from gitswarm.ledger.reading import StepFiles, step_files
+from gitswarm.ledger.reading import RunEnd, StepFiles, history, step_files
 from gitswarm.ledger.stored_json import spec_fields
 from gitswarm.ledger.work import Bill, Sum, bills, changing_steps, summed, worked_ms
 from gitswarm.records.execution import RUNS_FOLDER, Result, shortest

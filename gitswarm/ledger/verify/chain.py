@@ -13,7 +13,7 @@ from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMATS, CommitMessage, Kind, parse_message
-from gitswarm.ledger.rebase import REBASED, REBASED_FROM, RunBase, copied_message
+from gitswarm.ledger.state import REBASED, REBASED_FROM, RunBase, copied_message
 from gitswarm.ledger.verify.commit_reader import Check, Link, Mismatch, link_name
 from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.ledger.verify.run_notes import RunNotes

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from pydantic import TypeAdapter, ValidationError
 
 from gitswarm.git.objects import FILE
-from gitswarm.ledger.events import payload_problems
+from gitswarm.ledger.journal import payload_problems
 from gitswarm.ledger.layout import HUMAN, KERNEL, STORED_AS_THEY_ARE, expired_events
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.commit_reader import Link, Mismatch, in_runs, shown

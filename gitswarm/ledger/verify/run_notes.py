@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.routing_note import is_garbled, is_ours, parse
+from gitswarm.ledger.reading import holds_only_entries, is_corrupt, parse_note
 from gitswarm.ledger.verify.commit_reader import Link, Mismatch
 from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.records.event import EventKind
@@ -64,11 +64,11 @@ def _events(link: Link, noted: Mapping[str, str]) -> Iterator[Mismatch]:
 
 
 def _routing(link: Link, note: bytes) -> Iterator[Mismatch]:
-    if is_garbled(note):
+    if is_corrupt(note):
         yield link.finding("notes", "its routing note has a line that is not a decision")
-    elif any(entry.seq != number for number, entry in enumerate(parse(note), start=1)):
+    elif any(entry.seq != number for number, entry in enumerate(parse_note(note), start=1)):
         yield link.finding("notes", "the decisions in its routing note do not count from 1 without gaps")
-    elif not is_ours(note):
+    elif not holds_only_entries(note):
         yield link.warning("notes", "its routing note has more than its decisions: somebody added to it")
 
 
@@ -92,7 +92,7 @@ def check_decision(link: Link, files: CommitFiles, today: RunNotes) -> Iterator[
         start = link.trailers["Swarm-Fork"]
         known = [decision for decision in today.forks if decision.fork and decision.fork.commit == start]
     elif "Swarm-Fork" not in link.trailers and link.seal is not None and link.seal.routing is not None:
-        known = [entry for entry in parse(link.seal.routing)[-1:] if isinstance(entry, Decision)]
+        known = [entry for entry in parse_note(link.seal.routing)[-1:] if isinstance(entry, Decision)]
     else:
         return
     if not any(_is_logged_as(decision, first.payload) for decision in known):

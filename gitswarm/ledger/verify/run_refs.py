@@ -17,7 +17,7 @@ from gitswarm.git.sealed import SealedObjects
 from gitswarm.ledger.approval import ApprovalKind
 from gitswarm.ledger.landed import TRAILER, Landing, grounds, landings, merged_code, told_landings
 from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
-from gitswarm.ledger.routing_note import parse
+from gitswarm.ledger.reading import parse_note
 from gitswarm.ledger.verify.chain import Chain, StepKey
 from gitswarm.ledger.verify.commit_reader import Link, LinkReader, Mismatch
 from gitswarm.ledger.verify.run_notes import RunNotes
@@ -38,7 +38,7 @@ def read_notes(refs: Refs, reader: LinkReader, layout: RunLayout) -> RunNotes:
         for commit, blob_id in (routing or {}).items()
     }
     whole = {commit: content for commit, content in contents.items() if content is not None}
-    entries = [entry for content in whole.values() for entry in parse(content)]
+    entries = [entry for content in whole.values() for entry in parse_note(content)]
     forks = tuple(entry for entry in entries if isinstance(entry, Decision) and entry.fork is not None)
     return RunNotes(events, whole if routing is not None else None, forks)
 

@@ -13,8 +13,7 @@ from gitswarm.engines.command import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
 from gitswarm.git.as_user import spoken
 from gitswarm.git.merge import Merged
-from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs, last_landing
-from gitswarm.ledger.conflicts import way_out
+from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs, last_landing, way_out
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.commit_reader import Mismatch

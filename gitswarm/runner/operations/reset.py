@@ -16,7 +16,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import ApprovalKind, last_word
 from gitswarm.ledger.copies import merged_onto
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.rebase import GIVEN_UP, ONTO, REBASED
+from gitswarm.ledger.state import GIVEN_UP, ONTO, REBASED
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.envelope import Handoff

@@ -20,9 +20,9 @@ from pydantic import JsonValue
 from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import Choice, Decision, RoutingMode
 from gitswarm.resources import bundled
+from gitswarm.routing.choices import Progress, Rules, Situation
 from gitswarm.routing.driver import decide
 from gitswarm.routing.loops import UncommittedExecution
-from gitswarm.routing.situation import Progress, Rules, Situation
 from gitswarm.runner.specs import checked_flow, checked_sidequest
 from gitswarm.specs.library import load_library
 

@@ -31,7 +31,7 @@ from gitswarm.records.routing import Action, Decision, HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.resources import bundled
 from gitswarm.routing import driver
-from gitswarm.routing.situation import MAX_DEPTH
+from gitswarm.routing.choices import MAX_DEPTH
 from gitswarm.runner.begin import NewRun, open_session, start_run
 from gitswarm.runner.deciding.decision_facts import situation_of
 from gitswarm.runner.resuming import resume_run

@@ -24,8 +24,8 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.archive import archived_runs, discarded_runs
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.kept_overviews import forget_overviews
-from gitswarm.ledger.landed import landings
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.merging import landings
 from gitswarm.ledger.overview import RunOverview, overviews
 from gitswarm.ledger.state import RunState
 from gitswarm.records.budget import seconds

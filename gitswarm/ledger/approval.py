@@ -34,6 +34,10 @@ LANDING = "Swarm-Landing"
 """Trailer of a `land` step that led to the target: the landed commit, and the full name of the branch."""
 
 
+LANDED = "Swarm-Landed"
+"""Trailer of the commit that brought a run to its target: the run, and its approved commit."""
+
+
 class Spoken(Struct, frozen=True):
     """`commit` says `word` about the commit `about` and its code tree; of a VOIDS, `about` is the approval."""
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gitswarm.errors import NotFoundError
 from gitswarm.git.object_reader import Commit
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.approval import LANDED
 from gitswarm.ledger.archive import lift_where_archived
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
@@ -18,8 +19,7 @@ from gitswarm.ledger.state import step_record
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RUN_ID
 
-_LANDED = "Swarm-Landed: "
-"""`ledger.landed.TRAILER`, which is not read with libgit2 here."""
+_LANDED = f"{LANDED}: "
 
 _BLAME = ("-c", "core.quotePath=false", "blame", "--porcelain", "--no-textconv", "--ignore-revs-file=")
 

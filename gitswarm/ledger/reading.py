@@ -17,7 +17,7 @@ from gitswarm.ledger.finding import events_path, journal_folder, parsed
 from gitswarm.ledger.journal import OpenJournal, open_journals, read_lines
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
-from gitswarm.ledger.state import RunState
+from gitswarm.ledger.state import RunState, step_record
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import folded
 from gitswarm.records.envelope import Envelope
@@ -234,3 +234,32 @@ def _end(repository: RepositoryReader, commit_id: str) -> RunEnd:
         raise ValueError(f"{commit_id} is not a commit of ours")
     reason = message.body or message.subject.partition(": ")[2]
     return RunEnd(commit_id, RunStatus(message.trailers["Swarm-Result"]), reason)
+
+
+def siblings(repository: RepositoryReader, layout: RunLayout, fork: str | None = None) -> list[StepRecord]:
+    """Commits of steps that were executed beside others, of one step the newest first; `number` is 0: they are on no
+    branch.
+
+    :param fork: only those that started there.
+    """
+    prefix = layout.sibling_ref(fork, "") if fork else layout.fork_prefix
+    found = []
+    for name in repository.refs.list(prefix):
+        commit_id = repository.refs.read(name)
+        record = _sibling(repository, layout, commit_id) if commit_id else None
+        if record is not None and (fork is None or record.fork == fork):
+            found.append(record)
+    return found
+
+
+def _sibling(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> StepRecord | None:
+    """None for what a person may have put there."""
+    commit = repository.objects.commit(commit_id)
+    message = parse_message(commit.message)
+    if message is None or not commit.parents:
+        return None
+    try:
+        record = step_record(layout, 0, commit, message)
+    except (KeyError, ValueError):
+        return None
+    return record if record.fork == record.parent else None

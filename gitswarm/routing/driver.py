@@ -24,12 +24,24 @@ from gitswarm.records.routing import (
     WhyNow,
 )
 from gitswarm.routing import navigator
+from gitswarm.routing.choices import (
+    MAX_INJECTIONS,
+    WAITING,
+    Progress,
+    Rules,
+    Situation,
+    Transitions,
+    again,
+    escalate,
+    only,
+    pause,
+    take,
+    with_events,
+)
 from gitswarm.routing.forks import continuation_into, into_fork, retried_fork
 from gitswarm.routing.macro import DEPLOY, GATE, RESET
 from gitswarm.routing.navigator import graph_extended, offroad
-from gitswarm.routing.options import WAITING, Transitions, again, escalate, only, pause, take, with_events
 from gitswarm.routing.sidequests import TriggeredSidequests, evaluate_triggers, refusal
-from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation
 from gitswarm.routing.stack import detour, inject_flow, into_nodes, is_full
 from gitswarm.routing.transitions import graph_transitions, onward
 from gitswarm.specs.flow import Flow, Linear

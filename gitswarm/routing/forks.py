@@ -7,8 +7,7 @@ from functools import reduce
 
 from gitswarm.records.execution import Result, Status, worse
 from gitswarm.records.routing import Action, Candidate, Continuation, ForkState, JoinOutcome
-from gitswarm.routing.options import Transitions, advance, end, escalate, pause
-from gitswarm.routing.situation import ForkBranch, Situation
+from gitswarm.routing.choices import ForkBranch, Situation, Transitions, advance, end, escalate, pause
 from gitswarm.routing.stack import on_failure
 from gitswarm.specs.flow import Flow, Fork, Join
 

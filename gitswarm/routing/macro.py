@@ -9,8 +9,7 @@ from msgspec import Struct
 from gitswarm.records.execution import Status
 from gitswarm.records.gate_decision import GateVerdict
 from gitswarm.records.routing import Action, Candidate, Continuation, HumanPolicy
-from gitswarm.routing.options import end, pause
-from gitswarm.routing.situation import Situation
+from gitswarm.routing.choices import Situation, end, pause
 from gitswarm.specs.flow import Flow
 
 GATE, DEPLOY, RESET = "gate", "deploy", "reset"

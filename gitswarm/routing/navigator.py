@@ -26,8 +26,7 @@ from gitswarm.records.routing import (
     RoutingSignal,
     RoutingSource,
 )
-from gitswarm.routing.options import Transitions, continuation_of, pause
-from gitswarm.routing.situation import MAX_INJECTIONS, Situation
+from gitswarm.routing.choices import MAX_INJECTIONS, Situation, Transitions, continuation_of, pause
 from gitswarm.routing.stack import inject_nodes, is_full
 from gitswarm.specs.fragments import charter_text, invoked_rule, offroad_problem
 from gitswarm.specs.graph import edges

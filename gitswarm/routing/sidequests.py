@@ -12,8 +12,8 @@ from gitswarm.records.execution import Result
 from gitswarm.records.globs import gitignore
 from gitswarm.records.routing import Candidate, ConditionTrace, Elimination, Frame, StallState, WhyNow
 from gitswarm.records.text import listed
+from gitswarm.routing.choices import Situation
 from gitswarm.routing.conditions import evaluate
-from gitswarm.routing.situation import Situation
 from gitswarm.routing.stack import detour, is_full, overflow
 from gitswarm.specs.sidequest import (
     ConditionTrigger,

@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Status
 from gitswarm.records.routing import Action, Candidate, ConditionTrace, Continuation, Frame, Node, WhyNow
-from gitswarm.routing.conditions import evaluate
-from gitswarm.routing.macro import after_flow
-from gitswarm.routing.options import (
+from gitswarm.routing.choices import (
+    MAX_DEPTH,
+    Situation,
     Transitions,
     advance,
     continuation,
@@ -22,7 +22,8 @@ from gitswarm.routing.options import (
     retry,
     with_events,
 )
-from gitswarm.routing.situation import MAX_DEPTH, Situation
+from gitswarm.routing.conditions import evaluate
+from gitswarm.routing.macro import after_flow
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.sidequest import NODE_PREFIX, Return, Sidequest
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import Action, Candidate, Elimination
+from gitswarm.routing.choices import MAX_REPEATS, Situation, Transitions, advance, again, end, escalate, pause
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.forks import after_branch, at_fork
 from gitswarm.routing.loops import judge_microloop, jump_state, loop_state
-from gitswarm.routing.options import Transitions, advance, again, end, escalate, pause
-from gitswarm.routing.situation import MAX_REPEATS, Situation
 from gitswarm.routing.stack import after_aside, flow_is_over, on_failure
 from gitswarm.specs.flow import Branch, Fork, Microloop
 

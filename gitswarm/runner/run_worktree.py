@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.ledger.copies import siblings
 from gitswarm.ledger.layout import AGENT_DOMAIN, agent_identity
+from gitswarm.ledger.merging import siblings
 from gitswarm.processes import CommandLimits
 from gitswarm.runner.containing import contained, contained_environment, remove_copies
 from gitswarm.runner.run_processes import MARKER

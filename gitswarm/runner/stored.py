@@ -21,8 +21,8 @@ from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.evidence import Concern, DiffSummary, Evidence
 from gitswarm.records.execution import Result
 from gitswarm.records.routing import TOLD, Choice, Decision, Frame, JoinOutcome
+from gitswarm.routing.choices import ForkBranch
 from gitswarm.routing.forks import judge
-from gitswarm.routing.situation import ForkBranch
 from gitswarm.runner.run_session import Session
 from gitswarm.specs.flow import Flow, Join, Step
 from gitswarm.specs.sidequest import NODE_PREFIX, SidequestStep

@@ -1,13 +1,16 @@
-"""A flow as a graph: its edges, a Mermaid drawing, and how often each step can be executed at worst."""
+"""A flow as a graph: its edges, a Mermaid drawing, how often each step can be executed at worst; and whether it can
+be executed at all: every name in it known, every loop with an end, every fork with its join."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from msgspec import Struct
 
-from gitswarm.specs.flow import Branch, Flow, Fork, Join, Microloop, Step
+from gitswarm.specs.flow import Branch, Flow, Fork, Join, Linear, Microloop, Step, Terminal
+from gitswarm.specs.sidequest import NODE_PREFIX, SIDEQUEST_PREFIX
+from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean
 
 END = "end"
 PARALLEL = "at the same time"
@@ -93,3 +96,221 @@ def _ways_back(flow: Flow, step: Step, *, with_criteria: bool) -> Iterator[tuple
         possible = (when for when in routing.when if with_criteria or "evidence.ac" not in when.if_)
         limits |= {when.next: when.max_iterations or routing.max_iterations for when in possible}
         yield from ((flow.steps_back_to(step.id, target), limit) for target, limit in limits.items())
+
+
+_RESERVED = (SIDEQUEST_PREFIX, NODE_PREFIX)
+
+
+class KnownNames(Struct, frozen=True):
+    """What a flow may name."""
+
+    flows: Sequence[str]
+    stations: Sequence[str]
+    templates: Sequence[str]
+    commands: Sequence[str]
+
+
+def flow_problems(flow_id: str, flow: Flow, source: YamlSource, known: KnownNames) -> Iterator[str]:
+    """Every problem of a flow with its place; its CEL conditions are routing's to check.
+
+    :param flow_id: what its file is named after.
+    """
+    yield from id_problem(flow_id, flow.id, source)
+    yield from _id_problems(flow, source)
+    for index, step in enumerate(flow.steps):
+        yield from _name_problems(step, ("steps", index), source, known)
+    for index, name in enumerate(flow.cross_cutting):
+        if name not in known.stations:
+            near = did_you_mean(name, list(known.stations))
+            yield source.problem(("cross_cutting", index), f"cross_cutting: unknown station '{name}'{near}")
+    for key, named in (("on_complete", flow.on_complete), ("on_failure", flow.on_failure)):
+        if named is not None and (named not in known.flows or named == flow_id):
+            near = did_you_mean(named, list(known.flows)) if named != flow_id else ": a flow cannot follow itself"
+            yield source.problem((key,), f"{key}: unknown flow '{named}'{near}")
+    targets = list(_target_problems(flow, source))
+    yield from targets
+    if not targets:
+        yield from _shape_problems(flow, source)
+        yield from _fork_problems(flow, source)
+
+
+def id_problem(name: str, found: str, source: YamlSource) -> Iterator[str]:
+    """
+    :param name: what the file is named after.
+    """
+    if found != name:
+        yield source.problem(("id",), f"id '{found}' in a file named '{name}'")
+
+
+def _id_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
+    seen: set[str] = set()
+    receipts: dict[str, str] = {}
+    for index, step in enumerate(flow.steps):
+        place: Location = ("steps", index, "id")
+        receipt = f"{step.id}-{step.agent}"
+        if step.id in seen:
+            yield source.problem(place, f"the step '{step.id}' exists already")
+        elif receipt in receipts:
+            what = f"'{step.id}' by '{step.agent}' and '{receipts[receipt]}' would write one receipt, {receipt}"
+            yield source.problem(place, what)
+        if step.id.startswith(_RESERVED):
+            yield source.problem(place, f"'{step.id}': steps of sidequests and injected nodes are named so")
+        seen.add(step.id)
+        receipts[receipt] = step.id
+
+
+def _name_problems(step: Step, here: Location, source: YamlSource, known: KnownNames) -> Iterator[str]:
+    command = step.command if isinstance(step.command, str) else None
+    for key, name, names in (
+        ("station", step.station, known.stations),
+        ("template", step.template, known.templates),
+        ("command", command, known.commands),
+    ):
+        if name is not None and name not in names:
+            yield source.problem((*here, key), f"unknown {key} '{name}'{did_you_mean(name, list(names))}")
+
+
+def _targets(step: Step, here: Location) -> Iterator[tuple[Location, str]]:
+    """Every step that a routing names, with its place."""
+    routing = step.routing
+    if isinstance(routing, Fork):
+        yield from (((*here, "fork_targets", n), name) for n, name in enumerate(routing.fork_targets))
+    if isinstance(routing, Join):
+        yield from (((*here, "join_from", n), name) for n, name in enumerate(routing.join_from))
+    if isinstance(routing, Microloop):
+        yield (*here, "loop_target"), routing.loop_target
+    if isinstance(routing, Branch):
+        if routing.default is not None:
+            yield (*here, "default"), routing.default
+        yield from (((*here, "when", n, "next"), when.next) for n, when in enumerate(routing.when))
+    if not isinstance(routing, Terminal | Fork) and routing.next is not None:
+        yield (*here, "next"), routing.next
+
+
+def _target_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
+    names = [step.id for step in flow.steps]
+    for index, step in enumerate(flow.steps):
+        for location, target in _targets(step, ("steps", index, "routing")):
+            if target not in names:
+                near = did_you_mean(target, names)
+                key = next(part for part in reversed(location) if isinstance(part, str))
+                yield source.problem(location, f"{key}: no step '{target}' in this flow{near}")
+
+
+def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
+    """What would keep a run from ending: a loop that looks forward, loops that cross, a circle."""
+    for index, step in enumerate(flow.steps):
+        if isinstance(step.routing, Microloop) and flow.index(step.routing.loop_target) > index:
+            yield source.problem(
+                ("steps", index, "routing", "loop_target"),
+                f"'{step.id}' loops to '{step.routing.loop_target}', which comes after it",
+            )
+    bodies = [(index, flow.loop_body(step.id)) for index, step in enumerate(flow.steps)]
+    for index, body in bodies:
+        for other, other_body in bodies[index + 1 :]:
+            if body & other_body and not body <= other_body:
+                yield source.problem(
+                    ("steps", other, "routing"),
+                    f"the loop of '{flow.steps[other].id}' starts inside the loop of "
+                    f"'{flow.steps[index].id}': loops may nest, not cross",
+                )
+    for index, step in enumerate(flow.steps):
+        following = flow.following(step.id)
+        if following is not None and flow.index(following) <= index:
+            yield source.problem(
+                ("steps", index, "routing", "next"),
+                f"'{step.id}' leads back to '{following}' without a limit: only loops may go back",
+            )
+
+
+def _fork_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
+    """
+    :param flow: one in which every named step exists.
+    """
+    forks = [(index, step, step.routing) for index, step in enumerate(flow.steps) if isinstance(step.routing, Fork)]
+    for index, step, routing in forks:
+        yield from _problems_of_fork(flow, source, index, step, routing)
+    yield from _problems_of_joins(flow, source)
+    if any(len(set(routing.fork_targets)) < len(routing.fork_targets) for _index, _step, routing in forks):
+        return
+    yield from _other_ways_in(flow, source)
+    for _index, step, routing in forks:
+        yield from _crossing_loops(flow, source, step, routing)
+
+
+def _problems_of_fork(flow: Flow, source: YamlSource, index: int, step: Step, routing: Fork) -> Iterator[str]:
+    here: Location = ("steps", index, "routing", "fork_targets")
+    seen: set[str] = set()
+    for n, name in enumerate(routing.fork_targets):
+        target = flow.step(name)
+        others = (s for s in flow.steps if s is not step and isinstance(s.routing, Fork))
+        other = next((s.id for s in others if isinstance(s.routing, Fork) and name in s.routing.fork_targets), None)
+        if name in seen:
+            yield source.problem((*here, n), f"fork_targets: '{name}' is listed twice")
+        elif flow.index(name) <= index:
+            yield source.problem((*here, n), f"fork_targets: '{name}' does not come after '{step.id}'")
+        elif other is not None and flow.index(other) < index:
+            yield source.problem((*here, n), f"fork_targets: '{name}' belongs to the fork '{other}' already")
+        elif not isinstance(target.routing, Linear) or target.routing.next is not None:
+            place: Location = ("steps", flow.index(name), "routing")
+            what = f"'{name}' is executed in parallel: it leads to the join, and cannot have a routing of its own"
+            yield source.problem(place, what)
+        elif target.is_kernel:
+            place = ("steps", flow.index(name), "engine")
+            yield source.problem(place, f"'{name}' is git-swarm's own step: it cannot be executed in parallel")
+        seen.add(name)
+    joins = [s for s in flow.steps if isinstance(s.routing, Join) and set(s.routing.join_from) == seen]
+    names = ", ".join(routing.fork_targets)
+    if not joins:
+        yield source.problem(here, f"no join names exactly the targets of '{step.id}': {names}")
+    for join in joins[1:]:
+        place = ("steps", flow.index(join.id), "routing", "join_from")
+        yield source.problem(place, f"'{joins[0].id}' joins {names} already")
+
+
+def _problems_of_joins(flow: Flow, source: YamlSource) -> Iterator[str]:
+    forked = [set(step.routing.fork_targets) for step in flow.steps if isinstance(step.routing, Fork)]
+    for index, step in enumerate(flow.steps):
+        if not isinstance(step.routing, Join):
+            continue
+        here: Location = ("steps", index, "routing", "join_from")
+        names = step.routing.join_from
+        late = [name for name in names if flow.index(name) >= index]
+        if late:
+            yield source.problem(here, f"join_from: '{step.id}' does not come after '{late[0]}'")
+        if len(set(names)) < len(names):
+            yield source.problem(here, "join_from: a step is listed twice")
+        elif set(names) not in forked:
+            yield source.problem(here, f"no fork has exactly these targets: {', '.join(names)}")
+
+
+def _other_ways_in(flow: Flow, source: YamlSource) -> Iterator[str]:
+    """Only a fork leads to its targets: a step that came another way would never meet the others."""
+    targets = {
+        name: step.id for step in flow.steps if isinstance(step.routing, Fork) for name in step.routing.fork_targets
+    }
+    for index, step in enumerate(flow.steps):
+        here: Location = ("steps", index, "routing")
+        if isinstance(step.routing, Fork | Terminal):
+            continue
+        named = [each for each in _targets(step, here) if "join_from" not in each[0]]
+        following = flow.following(step.id)
+        if step.routing.next is None and following is not None:
+            named.append((here, following))
+        for location, name in named:
+            if name in targets:
+                what = f"'{step.id}' leads to '{name}', which only the fork '{targets[name]}' may execute"
+                yield source.problem(location, what)
+
+
+def _crossing_loops(flow: Flow, source: YamlSource, fork: Step, routing: Fork) -> Iterator[str]:
+    join = flow.join_of(fork.id)
+    if join is None:
+        return
+    inside = {fork.id, *routing.fork_targets}
+    for index, step in enumerate(flow.steps):
+        body = flow.loop_body(step.id)
+        whole = inside | {join.id}
+        if body & inside and not whole <= body:
+            what = f"the loop of '{step.id}' cuts the fork '{fork.id}': it has to hold all of it, its join included"
+            yield source.problem(("steps", index, "routing"), what)

@@ -13,9 +13,9 @@ from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.records.execution import OTHER_COMMANDS, TEST
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import Fragments, StepTemplate
+from gitswarm.specs.graph import KnownNames, flow_problems, id_problem
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest
-from gitswarm.specs.soundness import KnownNames, flow_problems, id_problem
 from gitswarm.specs.station import Station
 from gitswarm.specs.yaml_source import Location, ModelT, YamlSource, did_you_mean, parse_yaml, validate
 

@@ -32,8 +32,8 @@ from gitswarm.records.receipt import Tokens
 from gitswarm.records.route_question import Ask, RouteAnswer
 from gitswarm.records.routing import Choice, Decision, RoutingMode, RoutingSignal
 from gitswarm.resources import bundled
+from gitswarm.routing.choices import Situation
 from gitswarm.routing.driver import decide
-from gitswarm.routing.situation import Situation
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.library import load_library
 from gitswarm.specs.model_policy import ModelRequest, navigator_model

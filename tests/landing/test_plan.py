@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gitswarm.ledger.approval import ApprovalKind, Spoken
-from gitswarm.ledger.landed import Landing
+from gitswarm.ledger.merging import Landing
 from gitswarm.runner.landing.landing_plan import Landed, LandingState, Refused, Way, Wish, decide_landing
 from gitswarm.worktree.land import Checkout, HooksFolder, hooks_folder
 

@@ -17,10 +17,9 @@ from gitswarm.records.base import pretty_json
 from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import Action, Choice, ConditionTrace, LoopState, RoutingSource
 from gitswarm.resources import bundled
+from gitswarm.routing.choices import Situation, retry
 from gitswarm.routing.driver import continue_at, decide, start
 from gitswarm.routing.loops import UncommittedExecution
-from gitswarm.routing.options import retry
-from gitswarm.routing.situation import Situation
 from gitswarm.specs.flow import Branch, Flow, Microloop
 from gitswarm.specs.library import Library, load_library
 from tests.tables import table

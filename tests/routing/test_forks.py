@@ -7,10 +7,10 @@ from itertools import product
 
 from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import Choice, ForkState, HumanPolicy
+from gitswarm.routing.choices import ForkBranch, Progress, Rules, Situation
 from gitswarm.routing.driver import decide, skip
 from gitswarm.routing.forks import cap_of, is_decided, judge, unmet
 from gitswarm.routing.loops import UncommittedExecution
-from gitswarm.routing.situation import ForkBranch, Progress, Rules, Situation
 from gitswarm.specs import flow as specs
 from gitswarm.specs.flow import Flow, Join
 from tests.tables import table

@@ -11,10 +11,10 @@ from pydantic import JsonValue
 from gitswarm.records.base import Record
 from gitswarm.records.execution import Result, Status
 from gitswarm.resources import bundled
+from gitswarm.routing.choices import Situation
 from gitswarm.routing.driver import decide
 from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.macro import ALL
-from gitswarm.routing.situation import Situation
 from gitswarm.runner.operations.catalog import OPERATIONS
 from gitswarm.runner.specs import checked_flow
 from gitswarm.runner.step.read_artifacts import SCHEMAS

@@ -19,13 +19,12 @@ from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 from gitswarm.records.routing import Frame, HumanPolicy, RoutingMode, StallState
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.resources import bundled
+from gitswarm.routing.choices import ForkBranch, Progress, Rules, Situation, Transitions
 from gitswarm.routing.driver import decide
 from gitswarm.routing.forks import is_decided, judge
 from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.navigator import prompt
-from gitswarm.routing.options import Transitions
 from gitswarm.routing.sidequests import evaluate_triggers
-from gitswarm.routing.situation import ForkBranch, Progress, Rules, Situation
 from gitswarm.routing.transitions import graph_transitions
 from gitswarm.runner.prompts import compile_blank, forecast, plan_json
 from gitswarm.runner.run_session import FrozenSpecs

@@ -14,9 +14,9 @@ from gitswarm.git.merge import merging_repository
 from gitswarm.git.refs import Refs
 from gitswarm.git.repository import Repository
 from gitswarm.git.sealed import SealedObjects
-from gitswarm.ledger.approval import ApprovalKind
-from gitswarm.ledger.landed import TRAILER, Landing, grounds, landings, merged_code, told_landings
+from gitswarm.ledger.approval import LANDED, ApprovalKind
 from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
+from gitswarm.ledger.merging import Landing, grounds, landings, merged_code, told_landings
 from gitswarm.ledger.reading import parse_note
 from gitswarm.ledger.verify.chain import Chain, StepKey
 from gitswarm.ledger.verify.commit_reader import Link, LinkReader, Mismatch
@@ -197,11 +197,11 @@ def check_landings(
         if landing.approved not in chain.ids:
             is_kept = _is_kept(repository, layout, landing.approved)
             what = "was rolled back since" if is_kept else "is not on the run's branch"
-            finding = _finding(landing, f"{TRAILER} names {landing.approved}, which {what}")
+            finding = _finding(landing, f"{LANDED} names {landing.approved}, which {what}")
             yield finding.model_copy(update={"severity": "warning"}) if is_kept else finding
             continue
         if landing.approved not in approved:
-            yield _finding(landing, f"{TRAILER} names {landing.approved}, which nobody approved")
+            yield _finding(landing, f"{LANDED} names {landing.approved}, which nobody approved")
         yield from _tree(repository, layout, landing, chain.base or "")
 
 

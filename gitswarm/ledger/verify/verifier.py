@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from gitswarm.errors import GarbledError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import ApprovalKind
-from gitswarm.ledger.landed import Landing
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.merging import Landing
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.rescue import strayed
 from gitswarm.ledger.verify.chain import (

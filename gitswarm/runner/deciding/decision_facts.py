@@ -22,10 +22,7 @@ from gitswarm.records.gate_decision import GateVerdict
 from gitswarm.records.route_question import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.routing import Choice, ForkState, RoutingMode, StallState
 from gitswarm.records.text import usd
-from gitswarm.routing.driver import CLARIFIER
-from gitswarm.routing.loops import WINDOW, Pass, repeats_of, stall_state
-from gitswarm.routing.macro import GATE
-from gitswarm.routing.situation import (
+from gitswarm.routing.choices import (
     MAX_FINDING_REPEATS,
     MAX_FINDING_REPEATS_IN_RUN,
     BlockingFindings,
@@ -34,6 +31,9 @@ from gitswarm.routing.situation import (
     Rules,
     Situation,
 )
+from gitswarm.routing.driver import CLARIFIER
+from gitswarm.routing.loops import WINDOW, Pass, repeats_of, stall_state
+from gitswarm.routing.macro import GATE
 from gitswarm.runner.containing import contained_alone
 from gitswarm.runner.deciding.preflight import diverged, limit_reached
 from gitswarm.runner.forks.onto_branch import finished

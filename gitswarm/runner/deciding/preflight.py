@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping
 
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.copies import merged_onto
+from gitswarm.ledger.merging import merged_onto
 from gitswarm.ledger.reading import decisions
 from gitswarm.ledger.spent import said_limits, uses
 from gitswarm.ledger.state import RunState
@@ -21,8 +21,8 @@ from gitswarm.records.execution import Result
 from gitswarm.records.routing import Action, Choice, Continuation, Decision, RoutingSource, Supersedes
 from gitswarm.records.text import listed
 from gitswarm.routing import driver
+from gitswarm.routing.choices import only, pause, retry
 from gitswarm.routing.macro import RESET
-from gitswarm.routing.options import only, pause, retry
 from gitswarm.runner.landing.landing_plan import Wish, short, target_of
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.stored import incoming_decision, step_at

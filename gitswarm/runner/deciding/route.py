@@ -17,7 +17,7 @@ from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.execution import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, ForkState, Superseded, Supersedes
 from gitswarm.routing import driver
-from gitswarm.routing.options import retry
+from gitswarm.routing.choices import retry
 from gitswarm.runner.deciding.decision_facts import rules_of, situation_of, unproven
 from gitswarm.runner.deciding.preflight import paused_decision, preflight
 from gitswarm.runner.forks.onto_branch import has_begun, taken_back

@@ -24,8 +24,8 @@ from gitswarm.records.base import Clock
 from gitswarm.records.budget import BudgetLimits
 from gitswarm.records.event import Event
 from gitswarm.records.routing import Decision, ForkState
+from gitswarm.routing.choices import ForkBranch
 from gitswarm.routing.forks import fork_of, is_decided, join_at, standing_branches
-from gitswarm.routing.situation import ForkBranch
 from gitswarm.runner.deciding.preflight import allowance
 from gitswarm.runner.forks.onto_branch import bring_onto_branch, finished, fork_commit, state_at
 from gitswarm.runner.run_engines import Engines

@@ -8,8 +8,8 @@ from functools import reduce
 from msgspec import Struct
 
 from gitswarm.git.merge import merge_trees
-from gitswarm.ledger.copies import siblings
 from gitswarm.ledger.message import CommitMessage, parse_message
+from gitswarm.ledger.reading import siblings
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord, Tally
 from gitswarm.ledger.store import StagedCommit

@@ -12,7 +12,7 @@ from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import GitFailedError
 from gitswarm.git.as_user import UsersGit, spoken
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.landed import TRAILER
+from gitswarm.ledger.approval import LANDED
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.work import telling_steps
@@ -38,7 +38,7 @@ def landed_message(state: RunState, text: str, approved: str) -> str:
     :param approved: the commit of the run that an approval is about.
     """
     run = state.layout.run_id
-    return CommitMessage("", text, {"Swarm-Run": run, TRAILER: f"{run} {approved}"}).render()
+    return CommitMessage("", text, {"Swarm-Run": run, LANDED: f"{run} {approved}"}).render()
 
 
 def landed_text(repository: RepositoryReader, state: RunState, task: str) -> str:
@@ -216,10 +216,10 @@ def _what_hooks_changed(session: Session, shape: CommitSpec, commit: str) -> Ref
         return Refused("your commit hooks changed files: that is not what was approved", hint, paths)
     if found.parents != shape.parents:
         return Refused("your commit hooks changed the parents of the commit", hint)
-    wanted = shape.message.rpartition(f"{TRAILER}: ")[2].strip()
-    trailer = repository.git.output("log", "-1", f"--format=%(trailers:key={TRAILER},valueonly)", commit)
+    wanted = shape.message.rpartition(f"{LANDED}: ")[2].strip()
+    trailer = repository.git.output("log", "-1", f"--format=%(trailers:key={LANDED},valueonly)", commit)
     if trailer.decode(errors="replace").strip() != wanted:
-        return Refused(f"your commit hooks removed the trailer {TRAILER} from the message", hint)
+        return Refused(f"your commit hooks removed the trailer {LANDED} from the message", hint)
     return None
 
 

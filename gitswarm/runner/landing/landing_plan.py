@@ -7,7 +7,7 @@ from msgspec import Struct
 from gitswarm.git.as_user import UsersGit, spoken
 from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import ApprovalKind, Spoken, last_word, standing_approval, standing_conflict, way_out
-from gitswarm.ledger.landed import Landing, grounds, landings, merged_code
+from gitswarm.ledger.merging import Landing, grounds, landings, merged_code
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER

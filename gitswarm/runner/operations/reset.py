@@ -14,7 +14,7 @@ from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import ApprovalKind, last_word
-from gitswarm.ledger.copies import merged_onto
+from gitswarm.ledger.merging import merged_onto
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.state import GIVEN_UP, ONTO, REBASED
 from gitswarm.ledger.steps import StepRecord

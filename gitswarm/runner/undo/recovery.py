@@ -13,10 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.errors import SwarmError
-from gitswarm.ledger.copies import siblings
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.journal import OpenJournal
-from gitswarm.ledger.reading import live_journals
+from gitswarm.ledger.reading import live_journals, siblings
 from gitswarm.ledger.spent import cut_off, usage_in, usage_trailer
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp

@@ -7,7 +7,7 @@ from msgspec import Struct
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import follow_approval
-from gitswarm.ledger.copies import write_copies
+from gitswarm.ledger.merging import write_copies
 from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord

@@ -31,7 +31,7 @@ from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.wisdom import read_wisdom, scent_trail
+from gitswarm.ledger.scent_trail import read_wisdom, scent_trail
 from gitswarm.records.base import timestamp
 from gitswarm.records.budget import limit_words, time_words
 from gitswarm.records.execution import new_run_id

@@ -12,7 +12,7 @@ from gitswarm.cli.console import advise, hanging, labelled, out, out_bytes, out_
 from gitswarm.cli.opened import JsonFlag, reader_here
 from gitswarm.errors import SwarmError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.wisdom import (
+from gitswarm.ledger.scent_trail import (
     EditedFile,
     Misfit,
     Offer,

@@ -13,8 +13,7 @@ from gitswarm.cli.here import config_at, now, repository_here
 from gitswarm.cli.wisdom import ProposalArgument
 from gitswarm.errors import SwarmError, UsageError
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.wisdom import Offer, find_offer, read_wisdom
-from gitswarm.ledger.wisdom_store import WisdomStore
+from gitswarm.ledger.scent_trail import Offer, WisdomStore, find_offer, read_wisdom
 from gitswarm.records.base import timestamp
 from gitswarm.records.guidance import Settled
 from gitswarm.runner.operations.learning import apply_proposal

@@ -7,7 +7,6 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 from msgspec import Struct, field
 from pydantic import JsonValue
@@ -20,12 +19,10 @@ from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
 from gitswarm.ledger.reading import Entry, parse_note, render_entry
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.records.base import Clock, Record, pretty_json, timestamp
+from gitswarm.records.base import Clock, pretty_json, timestamp
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, Supersedes
-from gitswarm.records.safety import Scrubber
-
-R = TypeVar("R", bound=Record)
+from gitswarm.records.safety import Scrubber, scrubbed_record
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -43,13 +40,6 @@ def scrubbed(path: str, content: bytes, scrubber: Scrubber) -> bytes:
     except (ValueError, RecursionError):
         pass  # not what its name promises
     return _text(content, scrubber.scrub)
-
-
-def scrubbed_record(record: R, scrubber: Scrubber) -> R:
-    """The same record when there is no secret in it."""
-    plain: JsonValue = record.model_dump(mode="json")
-    clean = scrubber.scrub_json(plain)
-    return record if clean is plain else type(record).model_validate(clean)
 
 
 def _json(content: bytes, scrubber: Scrubber) -> bytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
@@ -18,6 +18,8 @@ def plain_switch(value: object) -> object:
     """`off` is a boolean to YAML."""
     return "off" if value is False else value
 
+
+R = TypeVar("R", bound=Record)
 
 SandboxRule = Literal["off", "auto", "require"]
 """From the loosest to the strictest."""
@@ -92,6 +94,13 @@ class Scrubber(Protocol):
 
     def scrub_json(self, value: JsonValue) -> JsonValue:
         """Every string inside; the same object when there is nothing to replace."""
+
+
+def scrubbed_record(record: R, scrubber: Scrubber) -> R:
+    """The same record when there is no secret in it."""
+    plain: JsonValue = record.model_dump(mode="json")
+    clean = scrubber.scrub_json(plain)
+    return record if clean is plain else type(record).model_validate(clean)
 
 
 def _pattern(text: str) -> str:

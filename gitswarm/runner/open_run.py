@@ -16,7 +16,7 @@ from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.reading import is_garbled, live_journals, run_spec
+from gitswarm.ledger.reading import is_corrupt, live_journals, run_spec
 from gitswarm.ledger.rescue import strayed
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
@@ -188,7 +188,7 @@ def _mend_notes(session: Session, state: RunState) -> None:
         session.context.observer.notice(f"events notes that were missing or changed are made again: {made}")
     for commit_id in (state.tip, *session.repository.objects.commit(state.tip).parents):
         note = session.repository.notes(session.layout.routing_notes).read(commit_id)
-        if note is not None and is_garbled(note):
+        if note is not None and is_corrupt(note):
             session.context.observer.notice(f"the routing note of {commit_id[:12]} has a line that is not a decision")
 
 

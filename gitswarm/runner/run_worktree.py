@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.ledger.layout import AGENT_DOMAIN, agent_identity
-from gitswarm.ledger.merging import siblings
+from gitswarm.ledger.reading import siblings
 from gitswarm.processes import CommandLimits
 from gitswarm.runner.containing import contained, contained_environment, remove_copies
 from gitswarm.runner.run_processes import MARKER

@@ -24,7 +24,7 @@ from gitswarm.engines.claude import engine as engine_module
 from gitswarm.engines.claude.anthropic_api import MAX_TOKENS, NOT_INSTALLED
 from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.engine import ClaudeEngine
-from gitswarm.engines.claude.provider import ClaudeProfile, ClaudeSettings
+from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.engines.claude.transports import CliTransport
 from gitswarm.ledger.reading import parse_note, render_entry
 from gitswarm.records.execution import Status

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gitswarm.ledger.wisdom import scent_trail
+from gitswarm.ledger.scent_trail import scent_trail
 from gitswarm.records.guidance import Learning, RunWisdom, ScentTrail, SharedLesson
 from gitswarm.specs.context import pack_trail
 from tests.conftest import Project
@@ -234,7 +234,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from gitswarm.git.repository import open_repository
-from gitswarm.ledger.wisdom_store import WisdomStore
+from gitswarm.ledger.scent_trail import WisdomStore
 from gitswarm.records.safety import SecretRules
 from gitswarm.records.guidance import RunWisdom
 from gitswarm.safety.redact.redactor import Redactor

@@ -22,8 +22,16 @@ from gitswarm.git.objects import EXECUTABLE, FILE
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import last_landing
 from gitswarm.ledger.message import SUBJECT_WIDTH, CommitMessage
-from gitswarm.ledger.wisdom import WISDOM_REF, EditedFile, Misfit, Offer, edited_files, scent_trail, wisdom_at
-from gitswarm.ledger.wisdom_store import WisdomStore
+from gitswarm.ledger.scent_trail import (
+    WISDOM_REF,
+    EditedFile,
+    Misfit,
+    Offer,
+    WisdomStore,
+    edited_files,
+    scent_trail,
+    wisdom_at,
+)
 from gitswarm.records.base import Record, timestamp
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import BRANCH_PREFIX, Status

@@ -348,9 +348,9 @@ ROOT = Group(
                 "run": Command(
                     "fleet.fleet_run:run",
                     "Execute a run for every entry of a file, or runs of the hub.",
-                    "--issues= --flow= --workers= --scheduler= --max-cost= --base= --engine= --mode= --model="
-                    " --economy --script= --allow-stub --routing= --autopilot --tls-ca= --tls-cert= --tls-key="
-                    " --json",
+                    "--issues= --flow= --workers= --scheduler= --max-cost= --at-once= --base= --engine= --mode="
+                    " --model= --economy --script= --allow-stub --routing= --autopilot --tls-ca= --tls-cert="
+                    " --tls-key= --json",
                     words="run",
                 ),
                 "submit": Command(

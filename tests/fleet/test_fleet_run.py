@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -11,10 +12,11 @@ from typing import Any, cast
 
 import pytest
 
-from gitswarm.cli.fleet import fleet_run, worker
+from gitswarm.cli.fleet import dispatching, fleet_run, worker
 from gitswarm.cli.fleet.cluster import refuse_other_versions
 from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
 from gitswarm.errors import SwarmError
+from gitswarm.records.run_spec import RunSpec
 from tests.conftest import Project
 from tests.fingerprint import fingerprint
 from tests.fleet.fleets import STEPS, FleetProject, fleet_project, listening
@@ -56,6 +58,27 @@ def test_a_file_is_submitted_twice_and_nothing_is_executed_twice(fleet: FleetPro
     assert max(int(line) for line in (fleet.door / "counts").read_text().split()) == 2
     status = project.json("fleet", "status", "--issues", fleet.issues("tidy up", "other"), "--flow", "trip")
     assert status["states"] == {"rehearsal": 1, "not begun": 1}
+
+
+def test_a_provider_is_asked_by_no_more_runs_than_it_may_and_priority_decides_who_is_first(
+    fleet: FleetProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def providers_of(spec: RunSpec, _specs: object) -> frozenset[str]:
+        return frozenset({"openai"} if spec.allow_stub else ())
+
+    monkeypatch.setattr(dispatching, "providers_of", providers_of)
+    asks = [json.dumps({"task": task, "allow_stub": True}) for task in ("one", "two")]
+    issues = fleet.issues(*asks, '{"task": "three", "priority": 5}')
+    words = ("fleet", "run", "--issues", issues, "--flow", "trip", "--script", fleet.script(), "--json")
+    said = fleet.project.swarm(*words, "--workers", "3", "--at-once", "openai=1").stdout
+    events = [json.loads(line) for line in said.splitlines()]
+    created = [event["entry"].rpartition(":")[2] for event in events if event["event"] == "created"]
+    assert created == ["3", "1", "2"]
+    assert list(fleet.steps_on_hub().values()) == [list(STEPS)] * 3
+    assert max(int(line) for line in (fleet.door / "counts").read_text().split()) == 2
+    for wrong, to_type in (("opemai=1", "--at-once openai=4"), ("openai=0", "--at-once openai=4")):
+        refused = fleet.project.swarm(*words, "--at-once", wrong, code=2)
+        assert f"hint: {to_type}" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -113,7 +136,7 @@ def test_an_entry_is_the_same_by_what_it_says(tmp_path: Path) -> None:
     assert len(set(names)) == 4
     usual = StartOptions(flow="build", model="other", autopilot=True)
     assert [entry.name for entry in read_entries(str(file), usual)] == names
-    file.write_text('{"task": "a", "max_cost": 1}\na\na\na\n', encoding="utf-8")
+    file.write_text('{"task": "a", "max_cost": 1, "priority": 2}\na\na\na\n', encoding="utf-8")
     assert [entry.name for entry in read_entries(str(file), usual)] == [names[3], *names[:3]]
     assert not {entry.name for entry in read_entries(str(file), StartOptions(flow="plan"))} & set(names)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import queue
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -16,22 +17,29 @@ from gitswarm.cli.console import money
 from gitswarm.cli.exchange import around_before
 from gitswarm.cli.executing import NoticeObserver, apply_durability, log_of, quiet_surroundings
 from gitswarm.cli.fleet.cluster import SLOT, other_version, slots_of
-from gitswarm.cli.fleet.entry_file import FleetEntry
+from gitswarm.cli.fleet.entry_file import FleetEntry, StartOptions
 from gitswarm.cli.fleet.fleet_status import GIVEN_UP, NOT_BEGUN, Display, FleetRun, fleet_run_of
 from gitswarm.cli.fleet.worker import Answer, Order, execute, version_here
 from gitswarm.cli.here import now, surroundings
 from gitswarm.cli.start import plan_run, rehearsal_words
+from gitswarm.engines.names import STUB
 from gitswarm.errors import FencedError, GitFailedError, RunHeldError, SwarmError
 from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, look_at_hub
+from gitswarm.ledger.reading import run_spec
+from gitswarm.ledger.state import replay
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.text import usd
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, Queue, is_given_up, is_open, put_in_queue, read_for
 from gitswarm.runner.hub.transfer import pull_run
 from gitswarm.runner.open_run import open_run
+from gitswarm.runner.run_engines import asked_engines
+from gitswarm.runner.run_session import FrozenSpecs
+from gitswarm.runner.specs import read_frozen
 from gitswarm.runner.undo.discard import discard_run
 
 if TYPE_CHECKING:
@@ -49,7 +57,7 @@ ELSEWHERE = "elsewhere"
 
 class Job(Struct):
     """`entry` None: a run that was named. `failures`: attempts in a row without a new step. `ended`: nothing more is
-    to be done about it by this process."""
+    to be done about it by this process. `providers`: of models that it may ask; None: nobody has looked."""
 
     entry: FleetEntry | None
     run_id: str | None
@@ -59,6 +67,7 @@ class Job(Struct):
     ended: bool = False
     state: str = NOT_BEGUN
     attempts: int = 0
+    providers: frozenset[str] | None = None
 
 
 class Fleet:
@@ -66,6 +75,7 @@ class Fleet:
     :param queued: what the hub had when the jobs were made.
     :param here: whether runs are executed in this repository; else in clones of the workers.
     :param limit_usd: what all runs together may have cost when one more is begun.
+    :param at_once: by provider, how many runs that ask it may be executed at the same time.
     """
 
     def __init__(
@@ -78,6 +88,7 @@ class Fleet:
         *,
         here: bool,
         limit_usd: float | None,
+        at_once: Mapping[str, int],
     ) -> None:
         self._repository = repository
         self._remote = remote
@@ -86,10 +97,12 @@ class Fleet:
         self._display = display
         self._here = here
         self._limit_usd = limit_usd
+        self._at_once = at_once
         self._name = f"fleet-{secrets.token_hex(4)}"
         self._answers = queue.SimpleQueue[tuple[Job, "Future[Answer]"]]()
         self._running: dict[str, Future[Answer]] = {}
         self._notices: set[str] = set()
+        self._planned: dict[StartOptions, frozenset[str]] = {}
         self._looked = 0.0
         self.problem: SwarmError | None = None
         self.spent_out = False
@@ -145,6 +158,8 @@ class Fleet:
                 return
             if job.ended or job.run_id in self._running or job.not_before > time.monotonic():
                 continue
+            if not self._provider_has_room(job):
+                continue
             if self._is_spent():
                 return
             is_new = bring_to_hub(self._repository, self._remote, job, self._queued, self._notice_once)
@@ -153,6 +168,27 @@ class Fleet:
                 self._display.event("created", job.run_id, f"created: {job.entry.title}", tells)
             self._submit(client, job)
             free -= 1
+
+    def _provider_has_room(self, job: Job) -> bool:
+        """Whether one more run may ask what the job's run asks."""
+        if not self._at_once:
+            return True
+        if job.providers is None:
+            job.providers = self._providers_of(job)
+        running = Counter(
+            each for other in self.jobs if other.run_id in self._running for each in other.providers or ()
+        )
+        return all(running[each] < number for each, number in self._at_once.items() if each in job.providers)
+
+    def _providers_of(self, job: Job) -> frozenset[str]:
+        if job.run_id is not None:
+            return providers_of_run(self._repository, self._remote, RunLayout(job.run_id))
+        assert job.entry is not None  # noqa: S101
+        how = replace(job.entry.options, task="-", priority=0)
+        if how not in self._planned:
+            new = plan_run(self._repository, how.asked()).new
+            self._planned[how] = providers_of(new.spec, new.specs)
+        return self._planned[how]
 
     def _is_spent(self) -> bool:
         if self._limit_usd is None:
@@ -275,6 +311,21 @@ class Fleet:
         return replace(found, state=job.state) if job.ended and job.state in (ELSEWHERE, GIVEN_UP) else found
 
 
+def providers_of(spec: RunSpec, specs: FrozenSpecs) -> frozenset[str]:
+    """Of the models that a run may ask; the stub asks none."""
+    asked = asked_engines(spec.settings, specs.flows.values(), specs.sidequests.values())
+    return frozenset(choice.provider for choice in asked if choice.mode != STUB)
+
+
+def providers_of_run(repository: Repository, remote: Remote, layout: RunLayout) -> frozenset[str]:
+    """Those, of a run on the hub; it is brought here to be looked at."""
+    if repository.refs.read(layout.branch) is None:
+        pull_run(repository, remote, layout, around_before(repository, layout))
+    state = replay(repository, layout)
+    tree = repository.objects.commit(state.run_commit).tree
+    return providers_of(run_spec(repository, state), read_frozen(repository, layout, tree))
+
+
 def bring_to_hub(
     repository: Repository, remote: Remote, job: Job, queued: Queue, notice: Callable[[str], object]
 ) -> bool:
@@ -303,8 +354,9 @@ def bring_to_hub(
 
 
 def jobs_of_entries(entries: Sequence[FleetEntry], queued: Queue) -> list[Job]:
-    """Those that can go on without a person are to be done; the others are as they are."""
-    return [_job(entry, queued.runs.get(entry.name), queued) for entry in entries]
+    """By priority. Those that can continue without a person are to be done; the others are as they are."""
+    ordered = sorted(entries, key=lambda entry: -entry.options.priority)
+    return [_job(entry, queued.runs.get(entry.name), queued) for entry in ordered]
 
 
 def jobs_of_runs(runs: Sequence[str], queued: Queue) -> list[Job]:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from gitswarm.cli.executing import said_budget
 from gitswarm.cli.here import read_text
@@ -25,7 +26,8 @@ _Amount = str | int | float | None
 
 
 class StartOptions(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What can stand in a line, named as the options of `start`: None, or false, is what the command line says."""
+    """What can stand in a line, named as the options of `start`: None, or false, is what the command line says.
+    `priority`: entries with a higher one are begun first."""
 
     task: Annotated[str, Meta(min_length=1)] | None = None
     flow: str | None = None
@@ -42,6 +44,7 @@ class StartOptions(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     max_cost: _Amount = None
     max_tokens: _Amount = None
     max_time: _Amount = None
+    priority: int = 0
 
     def over(self, usual: StartOptions) -> StartOptions:
         """These, and where they say nothing the usual ones."""
@@ -112,8 +115,9 @@ def _entries(path: str, usual: StartOptions, problems: list[str]) -> Iterator[Fl
         except (msgspec.ValidationError, msgspec.DecodeError, UsageError) as error:
             problems.append(f"{place}: {error}")
             continue
-        # What is said for all entries but the flow does not make another entry of one: it is how, not what.
-        what = json.dumps({**msgspec.to_builtins(said), "flow": whole.flow}, sort_keys=True)
+        # What is said for all entries but the flow does not make another entry of one, nor does its priority: it is
+        # how, not what.
+        what = json.dumps({**msgspec.to_builtins(replace(said, priority=0)), "flow": whole.flow}, sort_keys=True)
         seen[what] += 1
         name = hashlib.sha256(f"{seen[what]} {what}".encode()).hexdigest()[:16]
         yield FleetEntry(name, place, whole)

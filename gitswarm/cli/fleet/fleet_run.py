@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -41,6 +41,7 @@ from gitswarm.cli.fleet.fleet_status import (
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.run_result import EXIT_CODES
 from gitswarm.cli.start import plan_run
+from gitswarm.engines.registry import adapters
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.clone import make_own_hub
 from gitswarm.git.remote import Remote, configured_hub
@@ -51,6 +52,7 @@ from gitswarm.records.routing import RoutingMode
 from gitswarm.runner.hub.queue import Queue, read_queue
 from gitswarm.runner.hub.transfer import hub_for_runs
 from gitswarm.runner.run_processes import refuse_agent
+from gitswarm.specs.yaml_source import nearest
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -85,6 +87,10 @@ def run(
     max_cost: Annotated[
         str | None, Option("--max-cost", metavar="USD", help="When all runs have cost this, no more are begun.")
     ] = None,
+    at_once: Annotated[
+        list[str] | None,
+        Option("--at-once", metavar="PROVIDER=N", help="At most N runs that ask this provider at the same time."),
+    ] = None,
     base: BaseOption = None,
     engine: EngineOption = None,
     mode: ModeOption = None,
@@ -111,6 +117,7 @@ def run(
         checked_tls(scheduler, tls, "git swarm fleet run --scheduler ")
     asked = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
     usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
+    rooms = _rooms(at_once or ())
     limit = said_budget(max_cost, None, None).get("cost_usd")
     repository = repository_here()
     refuse_agent(os.environ, "fleet run", repository.common_dir)
@@ -122,7 +129,7 @@ def run(
     queued = read_queue(repository, remote)
     jobs = jobs_of(repository, remote, queued, entries, runs)
     with display(as_json=as_json) as shown:
-        fleet = Fleet(repository, remote, queued, jobs, shown, here=scheduler is None, limit_usd=limit)
+        fleet = Fleet(repository, remote, queued, jobs, shown, here=scheduler is None, limit_usd=limit, at_once=rooms)
         pressed = _execute(fleet, engine_of, shown)
     found = fleet.fleet_runs()
     if as_json:
@@ -136,6 +143,24 @@ def run(
     raise SystemExit(INTERRUPTED if pressed else _exit_code(found, fleet.jobs))
 
 
+def _rooms(said: Iterable[str]) -> dict[str, int]:
+    """How many runs may ask a provider at the same time.
+
+    :raises UsageError: no provider of ours, or no number.
+    """
+    known = sorted({provider for adapter in adapters() for provider in adapter.providers} - {"none"})
+    found = {}
+    for each in said:
+        provider, _is, number = each.partition("=")
+        if provider not in known:
+            hint = f"--at-once {nearest(provider, known) or known[0]}=4"
+            raise UsageError(f"--at-once {each}: providers are {', '.join(known)}", hint=hint)
+        if not number.isdecimal() or not int(number):
+            raise UsageError(f"--at-once {each}: how many runs, at least 1?", hint=f"--at-once {provider}=4")
+        found[provider] = int(number)
+    return found
+
+
 def refuse_both(runs: Sequence[str] | None, issues: str | None, command: str) -> None:
     if bool(runs) == bool(issues):
         hint = f"{command} --issues FILE   (or: {command} RUN…)"
@@ -145,7 +170,7 @@ def refuse_both(runs: Sequence[str] | None, issues: str | None, command: str) ->
 def planned_entries(repository: Repository, issues: str | None, usual: StartOptions) -> list[FleetEntry]:
     """Those of a file, of each of which a run can be made."""
     entries = read_entries(issues, usual) if issues else []
-    for options in {replace(each.options, task="-") for each in entries}:
+    for options in {replace(each.options, task="-", priority=0) for each in entries}:
         plan_run(repository, options.asked())
     return entries
 

@@ -107,13 +107,13 @@ class UsersGit(Struct, frozen=True):
         done = self.run("commit-tree", flag, *words, "-F", "-", tree, stdin=message.encode(), extra_env=variables)
         if done.returncode != 0:
             raise GitFailedError(
-                f"git commit-tree failed: {spoken(done)}",
+                f"git commit-tree failed: {output_of(done)}",
                 hint="git config --list --show-origin | grep -e '^.*user' -e gpg",
             )
         return done.stdout.decode().strip()
 
 
-def spoken(done: subprocess.CompletedProcess[bytes]) -> str:
+def output_of(done: subprocess.CompletedProcess[bytes]) -> str:
     """What a process said on both of its outputs, as text."""
     return (done.stdout + done.stderr).decode(errors="replace").strip()
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gitswarm.errors import GitFailedError
-from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.as_user import UsersGit, output_of
 from gitswarm.git.remote import own_hub
 from gitswarm.git.repository import Repository, open_repository
 
@@ -50,7 +50,9 @@ def _make(place: Path, command: Sequence[str], env: Mapping[str, str], then: Seq
         for line in ([verb, "--quiet", "--bare", "--template=", *words, str(made)], *then):
             done = git.run(*line)
             if done.returncode != 0:
-                raise GitFailedError(f"git {line[0]} failed in {made}: {spoken(done)}", hint=f"ls -ld {place.parent}")
+                raise GitFailedError(
+                    f"git {line[0]} failed in {made}: {output_of(done)}", hint=f"ls -ld {place.parent}"
+                )
         try:
             made.rename(place)
         except OSError:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gitswarm.errors import GitFailedError, NotFoundError
-from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.as_user import UsersGit, output_of
 from gitswarm.git.reader import RepositoryReader
 
 _LONGEST_S = 900.0
@@ -89,12 +89,12 @@ class Remote(Struct, frozen=True):
         changes = [f"{move.new or ''}:{move.ref}" for move in moves]
         plain = ("--quiet", "--atomic", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
         done = self._run("push", *plain, *leases, "--", self.url, *changes)
-        return None if done.returncode == 0 else _reasons(spoken(done)) or "no message"
+        return None if done.returncode == 0 else _reasons(output_of(done)) or "no message"
 
     def _must(self, *arguments: str, stdin: bytes = b"") -> bytes:
         done = self._run(*arguments, stdin=stdin)
         if done.returncode != 0:
-            said = "; ".join(spoken(done).splitlines()[:2]) or "no message"
+            said = "; ".join(output_of(done).splitlines()[:2]) or "no message"
             raise GitFailedError(f"{self.name}: {said}", hint=f"git ls-remote {self.name}")
         return done.stdout
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.command import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
-from gitswarm.git.as_user import spoken
+from gitswarm.git.as_user import output_of
 from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs, last_landing, way_out
 from gitswarm.ledger.layout import KERNEL
@@ -52,7 +52,7 @@ def push_target(session: Session, target: str) -> str | Refused:
     done = users.run("push", remote, f"{target}:{upstream}")
     if done.returncode != 0:
         hint = f"git swarm land {session.layout.run_id}   (pushes again, once that is fixed)"
-        return Refused(f"{name} is not pushed: {remote} or a hook refused", hint, said=spoken(done))
+        return Refused(f"{name} is not pushed: {remote} or a hook refused", hint, said=output_of(done))
     return f"{remote} {short(upstream)}"
 
 

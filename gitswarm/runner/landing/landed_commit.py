@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import GitFailedError
-from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.as_user import UsersGit, output_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import LANDED
 from gitswarm.ledger.message import CommitMessage
@@ -200,7 +200,7 @@ def _with_hooks(session: Session, shape: CommitSpec, place: Shadow) -> Made | Sp
     run = session.layout.run_id
     if done.returncode != 0:
         hint = f"git swarm land {run}   (once that is fixed)"
-        return Spoiled(Refused("your commit hooks refused the commit", hint, said=_tail(spoken(done))))
+        return Spoiled(Refused("your commit hooks refused the commit", hint, said=_tail(output_of(done))))
     commit = place.git.output("rev-parse", "HEAD").decode().strip()
     changed = _what_hooks_changed(session, shape, commit)
     return Made(commit) if changed is None else Spoiled(changed)

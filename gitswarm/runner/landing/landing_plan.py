@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.as_user import UsersGit, output_of
 from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import ApprovalKind, Spoken, last_word, standing_approval, standing_conflict, way_out
 from gitswarm.ledger.merging import Landing, grounds, landings, merged_code
@@ -364,10 +364,10 @@ def _unsigned(session: Session, approval: Spoken | None) -> Refused | None:
         return Refused(
             "this run asks for a signed approval, and git does not know whose signatures count",
             "git config gpg.ssh.allowedSignersFile ~/.config/git/allowed_signers",
-            said=spoken(done),
+            said=output_of(done),
         )
     return Refused(
         f"the approval {approval.commit[:12]} has no signature that git trusts",
         f"git verify-commit {approval.commit[:12]}   (then: git swarm land {run})",
-        said=spoken(done),
+        said=output_of(done),
     )

@@ -15,7 +15,7 @@ from pydantic import JsonValue, ValidationError
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import GitFailedError, SwarmError, UsageError
-from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.as_user import UsersGit, output_of
 from gitswarm.git.discovery import pointer
 from gitswarm.git.locks import Locks
 from gitswarm.git.objects import EXECUTABLE, FILE
@@ -257,7 +257,7 @@ class _Committing(Struct, frozen=True):
             done = users.run(*elsewhere, *words, stdin=message.encode())
             if done.returncode != 0:
                 raise SwarmError(
-                    f"your commit hooks refused it:\n{spoken(done)}",
+                    f"your commit hooks refused it:\n{output_of(done)}",
                     hint=f"git swarm wisdom show {self.offer.id} --diff | git apply   (then commit it yourself)",
                 )
             head = users.run("rev-parse", "HEAD").stdout.decode().strip()

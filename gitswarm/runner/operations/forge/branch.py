@@ -10,7 +10,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from gitswarm.errors import GitFailedError
-from gitswarm.git.as_user import LOCAL_VARIABLES, UsersGit, spoken
+from gitswarm.git.as_user import LOCAL_VARIABLES, UsersGit, output_of
 from gitswarm.ledger.approval import code_tree
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState
@@ -184,7 +184,7 @@ class _Branch(Struct, frozen=True):
                 f"git {words[0]} took longer than {GIT_TIMEOUT_S:g} s", hint=f"git fetch {self.remote}"
             ) from error
         if done.returncode != 0:
-            output = self.session.redactor.scrub(spoken(done))
+            output = self.session.redactor.scrub(output_of(done))
             raise ForgeError(f"git {words[0]} failed: {output}", hint=f"git fetch {self.remote}")
         return done.stdout.decode(errors="replace")
 

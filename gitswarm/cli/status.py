@@ -52,7 +52,7 @@ from gitswarm.ledger.hub_archive import archived_on_hub, overviews_on_hub
 from gitswarm.ledger.kept_overviews import archived_overview, kept_overviews
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
-from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview
+from gitswarm.ledger.overview import ApprovalFields, OpenInterruption, RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.stored_json import ConcernFields
 from gitswarm.records.execution import RUNS_FOLDER, RunStatus, created_at
@@ -140,7 +140,7 @@ def _severity(concern: ConcernFields) -> str:
     return "blocking" if concern.blocking else "warning"
 
 
-def _spoken(word: SpokenAs | None) -> str:
+def _spoken(word: ApprovalFields | None) -> str:
     if word is None:
         return ""
     changed = "" if word.valid else ", but the code has changed since"

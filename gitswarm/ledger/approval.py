@@ -38,7 +38,7 @@ LANDED = "Swarm-Landed"
 """Trailer of the commit that brought a run to its target: the run, and its approved commit."""
 
 
-class Spoken(Struct, frozen=True):
+class RecordedApproval(Struct, frozen=True):
     """`commit` says `word` about the commit `about` and its code tree; of a VOIDS, `about` is the approval."""
 
     commit: str
@@ -63,16 +63,16 @@ def code_tree(repository: Repository, state: RunState, tree: str | None = None) 
     return objects.with_subtree(tree or state.tip_tree, RUNS_FOLDER, runs)
 
 
-def last_word(repository: RepositoryReader, state: RunState) -> Spoken | None:
+def latest_approval(repository: RepositoryReader, state: RunState) -> RecordedApproval | None:
     """The newest approval, rejection or voiding on the chain; those of a run that this one was forked from are not
     about it."""
     found = (_spoken(repository, record) for record in _kernel_steps(state))
     return next((spoken for spoken in found if spoken is not None), None)
 
 
-def standing_approval(repository: RepositoryReader, state: RunState) -> Spoken | None:
+def standing_approval(repository: RepositoryReader, state: RunState) -> RecordedApproval | None:
     """The approval of exactly the code that the run has now."""
-    spoken = last_word(repository, state)
+    spoken = latest_approval(repository, state)
     if spoken is None or spoken.word is not ApprovalKind.APPROVES:
         return None
     return spoken if is_code(repository, spoken.code, state.tip_tree) else None
@@ -110,7 +110,7 @@ def newest_landing(repository: RepositoryReader, state: RunState) -> LandedAs | 
 
 def follow_approval(repository: Repository, state: RunState) -> None:
     """Makes the ref what the chain says; it is a view, and whoever killed us or moved it does not count."""
-    spoken = last_word(repository, state)
+    spoken = latest_approval(repository, state)
     wanted = spoken.commit if spoken is not None and spoken.word is ApprovalKind.APPROVES else None
     name = state.layout.approval_ref
     found = repository.refs.read(name)
@@ -127,12 +127,12 @@ def _trailers(repository: RepositoryReader, record: StepRecord) -> dict[str, str
     return dict(message.trailers) if message is not None else {}
 
 
-def _spoken(repository: RepositoryReader, record: StepRecord) -> Spoken | None:
+def _spoken(repository: RepositoryReader, record: StepRecord) -> RecordedApproval | None:
     trailers = _trailers(repository, record)
     for word in ApprovalKind:
         about, _blank, code = trailers.get(word, "").partition(" ")
         if about and (word is ApprovalKind.VOIDS or about == record.parent) and _is_ours(repository, record):
-            return Spoken(record.commit, word, about, code, record.execution.agent)
+            return RecordedApproval(record.commit, word, about, code, record.execution.agent)
     return None
 
 
@@ -164,7 +164,7 @@ class LandingConflict(Struct, frozen=True):
 def standing_conflict(repository: RepositoryReader, state: RunState) -> LandingConflict | None:
     """The conflict that the code which the run has now met when it was to land; None: it met none, or was approved
     again since."""
-    word = last_word(repository, state)
+    word = latest_approval(repository, state)
     if word is None or word.word is not ApprovalKind.VOIDS:
         return None
     record = next((each for each in state.steps if each.commit == word.commit), None)

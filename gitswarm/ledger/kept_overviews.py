@@ -29,12 +29,12 @@ from gitswarm.ledger.archive import OVERVIEW, archived_file, printed_objects
 from gitswarm.ledger.last_tests import TestsTold
 from gitswarm.ledger.layout import RunLayout, run_of
 from gitswarm.ledger.overview import (
+    ApprovalFields,
     BudgetFields,
     LandedOn,
     Listed,
     OpenInterruption,
     RunOverview,
-    SpokenAs,
     overview,
     overviews,
 )
@@ -196,8 +196,8 @@ def overview_of(plain: JsonValue) -> RunOverview:
             "state": RunStatus(whole["state"]),
             "stack": tuple(OpenInterruption(**_known(OpenInterruption, each)) for each in whole["stack"]),
             "open_concerns": tuple(ConcernFields(**_known(ConcernFields, each)) for each in whole["open_concerns"]),
-            "approved": _one(SpokenAs, whole["approved"]),
-            "rejected": _one(SpokenAs, whole["rejected"]),
+            "approved": _one(ApprovalFields, whole["approved"]),
+            "rejected": _one(ApprovalFields, whole["rejected"]),
             "landed": _one(LandedOn, whole["landed"]),
             "tests": _one(TestsTold, whole["tests"]),
             "budget": _one(BudgetFields, whole["budget"]),

@@ -15,7 +15,7 @@ from gitswarm.ledger.approval import (
     ApprovalKind,
     LandingConflict,
     is_code,
-    last_word,
+    latest_approval,
     newest_landing,
     standing_approval,
     standing_conflict,
@@ -54,7 +54,7 @@ class OpenInterruption(Struct, frozen=True):
     back_to: str | None
 
 
-class SpokenAs(Struct, frozen=True):
+class ApprovalFields(Struct, frozen=True):
     """The newest word on the code. `valid`: it is about the code that the run has now."""
 
     commit: str
@@ -108,8 +108,8 @@ class RunOverview(Struct, frozen=True):
     last_error: str | None
     hint: str
     stack: tuple[OpenInterruption, ...] = ()
-    approved: SpokenAs | None = None
-    rejected: SpokenAs | None = None
+    approved: ApprovalFields | None = None
+    rejected: ApprovalFields | None = None
     landed: LandedOn | None = None
     question: str | None = None
     open_concerns: tuple[ConcernFields, ...] = ()
@@ -246,11 +246,11 @@ def _is_home(repository: RepositoryReader, state: RunState) -> bool:
     return landed is not None and is_code(repository, repository.objects.commit(landed.step).tree, state.tip_tree)
 
 
-def _spoken(repository: RepositoryReader, state: RunState, wanted: ApprovalKind) -> SpokenAs | None:
-    word = last_word(repository, state)
+def _spoken(repository: RepositoryReader, state: RunState, wanted: ApprovalKind) -> ApprovalFields | None:
+    word = latest_approval(repository, state)
     if word is None or word.word is not wanted:
         return None
-    return SpokenAs(commit=word.commit, by=word.by, valid=is_code(repository, word.code, state.tip_tree))
+    return ApprovalFields(commit=word.commit, by=word.by, valid=is_code(repository, word.code, state.tip_tree))
 
 
 def _question(repository: RepositoryReader, state: RunState) -> str | None:

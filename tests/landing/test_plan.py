@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gitswarm.ledger.approval import ApprovalKind, Spoken
+from gitswarm.ledger.approval import ApprovalKind, RecordedApproval
 from gitswarm.ledger.merging import Landing
 from gitswarm.runner.landing.landing_plan import Landed, LandingState, Refused, Way, Wish, decide_landing
 from gitswarm.worktree.land import Checkout, HooksFolder, hooks_folder
 
 A, P, T, L, X = ("a" * 40, "b" * 40, "c" * 40, "d" * 40, "e" * 40)
-YES = Spoken(P, ApprovalKind.APPROVES, A, "f" * 40, "human")
+YES = RecordedApproval(P, ApprovalKind.APPROVES, A, "f" * 40, "human")
 MAIN = "refs/heads/main"
 HERE = Checkout(Path("/here"), Path("/here/.git"), None)
 FACTS = LandingState(

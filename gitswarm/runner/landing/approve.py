@@ -12,7 +12,7 @@ from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.command import Operation
 from gitswarm.errors import GitFailedError, SwarmError
 from gitswarm.git.object_reader import NewCommit, Person
-from gitswarm.ledger.approval import ApprovalKind, code_tree, last_word, standing_approval
+from gitswarm.ledger.approval import ApprovalKind, code_tree, latest_approval, standing_approval
 from gitswarm.ledger.last_tests import last_tests
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
@@ -322,7 +322,7 @@ def reject_run(session: Session, state: RunState, why: str) -> Approval | Refuse
     if refused is not None:
         return refused
     subject = subject_of(session, state)
-    earlier = last_word(session.repository, state)
+    earlier = latest_approval(session.repository, state)
     if earlier is not None and (earlier.word, earlier.code) == (ApprovalKind.REJECTS, subject.code):
         return Approval(earlier.commit, subject, is_new=False, state=state)
     handoff = Handoff(status=Status.BLOCKED, summary=f"rejected: {why}", blockers=(why,))
@@ -331,7 +331,7 @@ def reject_run(session: Session, state: RunState, why: str) -> Approval | Refuse
 
 
 def _said(session: Session, after: RunState, subject: Subject) -> Approval:
-    spoken = last_word(session.repository, after)
+    spoken = latest_approval(session.repository, after)
     return Approval(spoken.commit if spoken is not None else after.tip, subject, is_new=True, state=after)
 
 

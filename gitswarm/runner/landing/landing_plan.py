@@ -6,7 +6,14 @@ from msgspec import Struct
 
 from gitswarm.git.as_user import UsersGit, output_of
 from gitswarm.git.merge import Merged
-from gitswarm.ledger.approval import ApprovalKind, Spoken, last_word, standing_approval, standing_conflict, way_out
+from gitswarm.ledger.approval import (
+    ApprovalKind,
+    RecordedApproval,
+    latest_approval,
+    standing_approval,
+    standing_conflict,
+    way_out,
+)
 from gitswarm.ledger.merging import Landing, grounds, landings, merged_code
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
@@ -62,8 +69,8 @@ class LandingState(Struct, frozen=True):
     """
 
     run: str
-    standing: Spoken | None
-    word: Spoken | None
+    standing: RecordedApproval | None
+    word: RecordedApproval | None
     played: bool
     allow_stub: bool
     unsigned: Refused | None
@@ -83,7 +90,7 @@ class Way(Struct, frozen=True):
     """How a run lands: what was approved, onto which branch (full name), in which shape.
     `message`: what a person wants its commit to say."""
 
-    approval: Spoken
+    approval: RecordedApproval
     target: str
     strategy: LandStrategy
     message: str = ""
@@ -224,7 +231,7 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> LandingState:
     return LandingState(
         run=session.layout.run_id,
         standing=standing,
-        word=last_word(repository, state),
+        word=latest_approval(repository, state),
         played=was_played(session, state),
         allow_stub=session.spec.allow_stub,
         unsigned=_unsigned(session, standing),
@@ -321,7 +328,7 @@ def _merged(session: Session, approved: str, tip: str) -> Merged:
     return merged_code(repository, approved, tip, grounds(repository, approved, found, tip))
 
 
-def _changed_paths(session: Session, approval: Spoken, bases: tuple[str, ...]) -> tuple[str, ...]:
+def _changed_paths(session: Session, approval: RecordedApproval, bases: tuple[str, ...]) -> tuple[str, ...]:
     before, after = _code_trees(session, approval, bases)
     return tuple(
         path
@@ -331,7 +338,7 @@ def _changed_paths(session: Session, approval: Spoken, bases: tuple[str, ...]) -
     )
 
 
-def _code_trees(session: Session, approval: Spoken, bases: tuple[str, ...]) -> tuple[str, str]:
+def _code_trees(session: Session, approval: RecordedApproval, bases: tuple[str, ...]) -> tuple[str, str]:
     objects = session.repository.objects
     base = bases[0] if bases else session.spec.base
     before, after = (objects.commit(commit).tree for commit in (base, approval.about))
@@ -339,7 +346,7 @@ def _code_trees(session: Session, approval: Spoken, bases: tuple[str, ...]) -> t
 
 
 def _hook_files(
-    session: Session, approval: Spoken, bases: tuple[str, ...], changed: tuple[str, ...]
+    session: Session, approval: RecordedApproval, bases: tuple[str, ...], changed: tuple[str, ...]
 ) -> tuple[str, ...]:
     trees = _code_trees(session, approval, bases)
     return changed_hooks(users_hooks(session), session.repository.objects, changed, trees)
@@ -352,7 +359,7 @@ def _branches(session: Session) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (name != main, name)))
 
 
-def _unsigned(session: Session, approval: Spoken | None) -> Refused | None:
+def _unsigned(session: Session, approval: RecordedApproval | None) -> Refused | None:
     if approval is None or not session.spec.settings.deploy.require_signature:
         return None
     users = users_git(session)

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.approval import ApprovalKind, last_word
+from gitswarm.ledger.approval import ApprovalKind, latest_approval
 from gitswarm.ledger.merging import merged_onto
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.state import GIVEN_UP, ONTO, REBASED
@@ -299,7 +299,7 @@ class CarryOver(Struct, frozen=True):
             return self._told(request, moved=False, reason="no rebase is under way")
         if step.earlier(REBASE).get("conflicts") != 0:
             return self._given_up(request, before)
-        spoken = last_word(step.session.repository, state)
+        spoken = latest_approval(step.session.repository, state)
         approval = spoken.commit if spoken is not None and spoken.word is ApprovalKind.APPROVES else None
         trailers = {REBASED: f"{state.base} {before}"}
         if approval is not None:

@@ -18,7 +18,7 @@ from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
-from gitswarm.ledger.overview import way_home
+from gitswarm.ledger.overview import command_to_land
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.run_spec import LandStrategy
@@ -78,12 +78,12 @@ def approve(
     if isinstance(approval, Refused):
         _refuse(approval, as_json=as_json)
     if as_json:
-        way = "" if reject else way_home(repository, approval.state)
+        way = "" if reject else command_to_land(repository, approval.state)
         out_json(_plain_approval(layout.run_id, approval, "rejected" if reject else "approved", way))
     elif reject:
         _tell_rejection(layout.run_id, approval)
     else:
-        _tell_approval(layout.run_id, approval, way_home(repository, approval.state))
+        _tell_approval(layout.run_id, approval, command_to_land(repository, approval.state))
 
 
 def land(

@@ -176,7 +176,7 @@ def standing_conflict(repository: RepositoryReader, state: RunState) -> LandingC
     return LandingConflict(record.summary, tuple(map(str, envelope.get("blockers", ()))))
 
 
-def way_out(state: RunState, flows: Sequence[str], target: str) -> str:
+def command_after_conflict(state: RunState, flows: Sequence[str], target: str) -> str:
     """The command that leads out of a conflict: back to before the landing, where the run has the flow that merges
     what its target got; else the same task again, on the commit that the target has now."""
     run = state.layout.run_id

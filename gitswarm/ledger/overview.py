@@ -14,12 +14,12 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import (
     ApprovalKind,
     LandingConflict,
+    command_after_conflict,
     is_code,
     latest_approval,
     newest_landing,
     standing_approval,
     standing_conflict,
-    way_out,
 )
 from gitswarm.ledger.finding import journal_files, journal_folder, parsed
 from gitswarm.ledger.last_tests import TestsTold, last_tests
@@ -148,7 +148,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     spec = spec_fields(repository, state)
     question = _question(repository, state) if status is RunStatus.PAUSED else None
     more = option_in(question or "")
-    onward = f"git swarm resume {layout.run_id} {more}" if more else way_on(state, status)
+    onward = f"git swarm resume {layout.run_id} {more}" if more else command_to_continue(state, status)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
@@ -163,7 +163,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         cost_usd=used.cost_usd,
         tokens=used.tokens,
         last_error=_last_error(repository, state),
-        hint=way_home(repository, state) if status is RunStatus.SUCCEEDED else onward,
+        hint=command_to_land(repository, state) if status is RunStatus.SUCCEEDED else onward,
         stack=tuple(map(_interruption, coming.stack)),
         approved=_spoken(repository, state, ApprovalKind.APPROVES),
         rejected=_spoken(repository, state, ApprovalKind.REJECTS),
@@ -200,7 +200,7 @@ def _budget(repository: RepositoryReader, state: RunState, spec: SpecFields, pai
     )
 
 
-def way_home(repository: RepositoryReader, state: RunState) -> str:
+def command_to_land(repository: RepositoryReader, state: RunState) -> str:
     """The next command for a run that succeeded: approve, land, then nothing, as for one that changed no code; only
     a look at one that never lands, or was rejected."""
     run = state.layout.run_id
@@ -212,15 +212,15 @@ def way_home(repository: RepositoryReader, state: RunState) -> str:
         return f"git swarm diff {run}"
     if is_code(repository, repository.objects.commit(state.base).tree, state.tip_tree):
         return ""
-    if _is_home(repository, state):
+    if _is_landed(repository, state):
         return ""
     if standing_approval(repository, state) is None:
         met = standing_conflict(repository, state)
-        return way_out(state, spec.flows, "target") if met is not None else f"git swarm approve {run}"
-    return f"git swarm land {run}{_where_to(repository, spec)}"
+        return command_after_conflict(state, spec.flows, "target") if met is not None else f"git swarm approve {run}"
+    return f"git swarm land {run}{_target_option(repository, spec)}"
 
 
-def _where_to(repository: RepositoryReader, spec: SpecFields) -> str:
+def _target_option(repository: RepositoryReader, spec: SpecFields) -> str:
     """What `land` has to be told: nothing, unless the run was started on a commit without a branch."""
     base = spec.base_ref or ""
     heads = "refs/heads/"
@@ -240,7 +240,7 @@ def is_played(state: RunState) -> bool:
     return any(record.mode == "stub" for record in state.steps)
 
 
-def _is_home(repository: RepositoryReader, state: RunState) -> bool:
+def _is_landed(repository: RepositoryReader, state: RunState) -> bool:
     """Whether the newest landing is of the code that the run has now."""
     landed = newest_landing(repository, state)
     return landed is not None and is_code(repository, repository.objects.commit(landed.step).tree, state.tip_tree)
@@ -360,7 +360,7 @@ def _is_limited(repository: RepositoryReader, state: RunState, step: StepRecord)
     return content is not None and limited_until(parsed(json.loads, content, state.layout, where)) is not None
 
 
-def way_on(state: RunState, status: RunStatus) -> str:
+def command_to_continue(state: RunState, status: RunStatus) -> str:
     """The next command for a run that did not succeed."""
     run = state.layout.run_id
     if status is RunStatus.RUNNING:

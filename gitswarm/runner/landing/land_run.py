@@ -13,7 +13,7 @@ from gitswarm.engines.command import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
 from gitswarm.git.as_user import output_of
 from gitswarm.git.merge import Merged
-from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs, last_landing, way_out
+from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs, command_after_conflict, last_landing
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.commit_reader import Mismatch
@@ -214,7 +214,7 @@ def conflict(session: Session, state: RunState, way: Way, found: Merged) -> Refu
     count = len(found.conflicts)
     return Refused(
         f"{short(way.target)} and {run} conflict in {count} file{'' if count == 1 else 's'}: the approval is void",
-        way_out(state, session.spec.flows, short(way.target)),
+        command_after_conflict(state, session.spec.flows, short(way.target)),
         found.conflicts,
         voids=True,
     )

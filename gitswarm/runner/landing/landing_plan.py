@@ -9,10 +9,10 @@ from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import (
     ApprovalKind,
     RecordedApproval,
+    command_after_conflict,
     latest_approval,
     standing_approval,
     standing_conflict,
-    way_out,
 )
 from gitswarm.ledger.merging import Landing, grounds, landings, merged_code
 from gitswarm.ledger.overview import is_played
@@ -267,7 +267,7 @@ def met_conflict(session: Session, state: RunState, wish: Wish) -> Refused | Non
         return None
     return Refused(
         f"{session.layout.run_id} cannot land: it conflicts with {short(target)}",
-        way_out(state, session.spec.flows, short(target)),
+        command_after_conflict(state, session.spec.flows, short(target)),
         found.conflicts,
     )
 

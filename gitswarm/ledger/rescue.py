@@ -74,7 +74,7 @@ def rescue_branch(repository: Repository, text: str) -> RunLayout | None:
     return layout
 
 
-class Strayed(Struct, frozen=True):
+class OrphanedCommits(Struct, frozen=True):
     """`newest` was the run's tip, and is neither on the branch nor kept; `commits` are those of the run up to it.
 
     `moved_back`: the branch only lost commits; otherwise it holds others in their place.
@@ -85,7 +85,7 @@ class Strayed(Struct, frozen=True):
     moved_back: bool
 
 
-def strayed(repository: Repository, layout: RunLayout, tip: str) -> Strayed | None:
+def find_orphaned_commits(repository: Repository, layout: RunLayout, tip: str) -> OrphanedCommits | None:
     """Whether somebody took commits of the run off its branch; `rollback` does it and keeps them.
 
     :param tip: the newest commit on the branch that reads as the run's own.
@@ -95,7 +95,7 @@ def strayed(repository: Repository, layout: RunLayout, tip: str) -> Strayed | No
     if newest is None:
         return None
     commits = _chain(repository, layout, newest)
-    return Strayed(newest, frozenset(commits), moved_back=tip in commits)
+    return OrphanedCommits(newest, frozenset(commits), moved_back=tip in commits)
 
 
 def _newest(repository: Repository, layout: RunLayout, known: set[str]) -> str | None:

@@ -17,7 +17,7 @@ from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import is_corrupt, live_journals, run_spec
-from gitswarm.ledger.rescue import strayed
+from gitswarm.ledger.rescue import find_orphaned_commits
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
 from gitswarm.records.execution import RUNS_FOLDER
@@ -97,7 +97,7 @@ def _refuse_foreign_checkout(session: Session) -> None:
 def _first_look(repository: Repository, layout: RunLayout) -> RunState:
     """Where the run's specs are to be read: below a branch that was rewritten, the commits that were there before."""
     state = replay(repository, layout)
-    found = strayed(repository, layout, state.tip)
+    found = find_orphaned_commits(repository, layout, state.tip)
     return state if found is None or found.moved_back else replay(repository, layout, found.newest)
 
 
@@ -157,7 +157,7 @@ def _settle_foreign_commits(session: Session, state: RunState, *, adopt: bool) -
 def _settle_strayed(session: Session, state: RunState, *, adopt: bool) -> RunState:
     """Commits of the run that somebody took off the branch: they are kept, or come back."""
     repository, layout, store = session.repository, session.layout, session.store
-    found = strayed(repository, layout, state.tip)
+    found = find_orphaned_commits(repository, layout, state.tip)
     if found is None:
         return state
     name = layout.branch.removeprefix("refs/heads/")

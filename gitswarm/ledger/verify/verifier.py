@@ -16,7 +16,7 @@ from gitswarm.ledger.approval import ApprovalKind
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.merging import Landing
 from gitswarm.ledger.message import Kind, parse_message
-from gitswarm.ledger.rescue import strayed
+from gitswarm.ledger.rescue import find_orphaned_commits
 from gitswarm.ledger.verify.chain import (
     Chain,
     ChainCounts,
@@ -145,7 +145,7 @@ class _Verification(Struct):
         if own is None or chain.findings:
             return
         try:
-            found = strayed(self.repository, layout, own)
+            found = find_orphaned_commits(self.repository, layout, own)
         except (SwarmError, KeyError, ValueError):
             return  # something cannot be read, which is a finding of its own
         if found is None or found.newest == refs.read(layout.next_ref):

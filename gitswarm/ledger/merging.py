@@ -33,7 +33,7 @@ class Landing(Struct, frozen=True):
     reverted_by: str | None = None
 
 
-def told_landings(repository: Repository, where: Sequence[str], run: str, since: str) -> list[Landing]:
+def recorded_landings(repository: Repository, where: Sequence[str], run: str, since: str) -> list[Landing]:
     """Every landing of a run, newest first, without what was reverted.
 
     :param where: revisions and options that choose the history, as `git log` takes them.
@@ -53,10 +53,10 @@ def told_landings(repository: Repository, where: Sequence[str], run: str, since:
 
 
 def landings(repository: Repository, tip: str, run: str, since: str) -> list[Landing]:
-    """Every landing of a run in the history of `tip`, newest first; `since` as in `told_landings`."""
+    """Every landing of a run in the history of `tip`, newest first; `since` as in `recorded_landings`."""
     return [
         replace(found, reverted_by=_reverted_by(repository, found.commit, tip))
-        for found in told_landings(repository, [tip], run, since)
+        for found in recorded_landings(repository, [tip], run, since)
         if found.before
     ]
 

@@ -16,7 +16,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.git.sealed import SealedObjects
 from gitswarm.ledger.approval import LANDED, ApprovalKind
 from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
-from gitswarm.ledger.merging import Landing, grounds, landings, merged_code, told_landings
+from gitswarm.ledger.merging import Landing, grounds, landings, merged_code, recorded_landings
 from gitswarm.ledger.reading import parse_note
 from gitswarm.ledger.verify.chain import Chain, StepKey
 from gitswarm.ledger.verify.commit_reader import Link, LinkReader, Mismatch
@@ -185,7 +185,7 @@ def landings_anywhere(repository: Repository, layout: RunLayout, branch: str | N
     """
     exists = branch is not None and repository.refs.read(branch) is not None
     where = [branch] if branch is not None and exists else [f"--exclude={BRANCH_PREFIX}*", "--branches"]
-    return told_landings(repository, where, layout.run_id, base)
+    return recorded_landings(repository, where, layout.run_id, base)
 
 
 def check_landings(

@@ -61,7 +61,7 @@ def landings(repository: Repository, tip: str, run: str, since: str) -> list[Lan
     ]
 
 
-def grounds(repository: Repository, approved: str, earlier: Sequence[Landing], tip: str) -> tuple[str, ...]:
+def common_bases(repository: Repository, approved: str, earlier: Sequence[Landing], tip: str) -> tuple[str, ...]:
     """Commits from which a branch and a run went apart; one, if it is plain where that was.
 
     What landed before is common ground, unless it was reverted: then it counts as if it had never been there.
@@ -80,7 +80,7 @@ def grounds(repository: Repository, approved: str, earlier: Sequence[Landing], t
 def merged_code(repository: Repository, approved: str, tip: str, bases: tuple[str, ...]) -> Merged:
     """What lands: the code of `approved` merged onto `tip`, with the `.swarm/runs` of `tip`.
 
-    :param bases: the grounds of both.
+    :param bases: the common_bases of both.
     """
     objects = repository.objects
     onto = objects.commit(tip).tree

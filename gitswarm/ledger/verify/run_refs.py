@@ -16,7 +16,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.git.sealed import SealedObjects
 from gitswarm.ledger.approval import LANDED, ApprovalKind
 from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
-from gitswarm.ledger.merging import Landing, grounds, landings, merged_code, recorded_landings
+from gitswarm.ledger.merging import Landing, common_bases, landings, merged_code, recorded_landings
 from gitswarm.ledger.reading import parse_note
 from gitswarm.ledger.verify.chain import Chain, StepKey
 from gitswarm.ledger.verify.commit_reader import Link, LinkReader, Mismatch
@@ -238,7 +238,7 @@ def _expected(scratch: Repository, layout: RunLayout, landing: Landing, base: st
     """The merged tree, and the same with the run's evidence; or why they cannot be computed."""
     objects = scratch.objects
     earlier = landings(scratch, landing.before, layout.run_id, base)
-    bases = grounds(scratch, landing.approved, earlier, landing.before)
+    bases = common_bases(scratch, landing.approved, earlier, landing.before)
     if len(bases) != 1:
         return f"the run and the branch parted at {len(bases)} commits"
     merged = merged_code(scratch, landing.approved, landing.before, bases)

@@ -14,7 +14,7 @@ from gitswarm.ledger.approval import (
     standing_approval,
     standing_conflict,
 )
-from gitswarm.ledger.merging import Landing, grounds, landings, merged_code
+from gitswarm.ledger.merging import Landing, common_bases, landings, merged_code
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
@@ -223,7 +223,7 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> LandingState:
     tip = repository.refs.read(target) if target is not None else None
     found = landings(repository, tip, session.layout.run_id, state.base) if tip is not None else []
     bases = (
-        grounds(repository, standing.about, found, ahead(session, state, tip))
+        common_bases(repository, standing.about, found, ahead(session, state, tip))
         if standing is not None and tip is not None
         else ()
     )
@@ -325,7 +325,7 @@ def merged(session: Session, way: Way, tip: str) -> Merged:
 def _merged(session: Session, approved: str, tip: str) -> Merged:
     repository = session.repository
     found = landings(repository, tip, session.layout.run_id, session.spec.base)
-    return merged_code(repository, approved, tip, grounds(repository, approved, found, tip))
+    return merged_code(repository, approved, tip, common_bases(repository, approved, found, tip))
 
 
 def _changed_paths(session: Session, approval: RecordedApproval, bases: tuple[str, ...]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from gitswarm.ledger.approval import (
 from gitswarm.ledger.finding import journal_files, journal_folder, parsed
 from gitswarm.ledger.last_tests import TestsTold, last_tests
 from gitswarm.ledger.layout import KERNEL, RunLayout
-from gitswarm.ledger.spent import Payments, payments, said_limits, uses
+from gitswarm.ledger.spent import Payments, changed_limits, payments, uses
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import (
@@ -183,7 +183,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
 
 
 def _budget(repository: RepositoryReader, state: RunState, spec: SpecFields, paid: Payments) -> BudgetFields | None:
-    limits = spec.budget.over(said_limits(repository, state.layout))
+    limits = spec.budget.over(changed_limits(repository, state.layout))
     if not limits:
         return None
     used = total(uses(repository, state, timed=limits.time_s is not None, paid=paid))

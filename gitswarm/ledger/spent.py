@@ -224,7 +224,7 @@ def _asked(decision: JsonValue) -> Iterator[Spent]:
             yield Spent(tokens, float(cost) if isinstance(cost, int | float) else None)
 
 
-SAID = "Swarm-Budget"
+BUDGET = "Swarm-Budget"
 """Trailer of what a person said of the limits: `cost_usd=8.0 time_s=none`, all that was said so far."""
 
 _NO_MODEL = ("command", KERNEL)
@@ -291,28 +291,30 @@ def _moment(event: Mapping[str, object]) -> float | None:
         return None
 
 
-def said_limits(repository: RepositoryReader, layout: RunLayout) -> dict[str, float | None]:
+def changed_limits(repository: RepositoryReader, layout: RunLayout) -> dict[str, float | None]:
     """What people said on `resume`, by name of the limit; None: there is none any more."""
     commit_id = repository.refs.read(layout.budget_ref)
     text = repository.objects.commit(commit_id).message if commit_id is not None else ""
-    lines = (line.removeprefix(f"{SAID}: ") for line in text.splitlines() if line.startswith(f"{SAID}: "))
-    return dict(_said(next(lines, "")))
+    lines = (line.removeprefix(f"{BUDGET}: ") for line in text.splitlines() if line.startswith(f"{BUDGET}: "))
+    return dict(_limits_in(next(lines, "")))
 
 
-def _said(trailer: str) -> Iterator[tuple[str, float | None]]:
+def _limits_in(trailer: str) -> Iterator[tuple[str, float | None]]:
     for word in trailer.split():
         name, _equals, value = word.partition("=")
         if name in OPTIONS:
             yield name, None if value == "none" else float(value)
 
 
-def say_limits(repository: Repository, state: RunState, limits: Mapping[str, float | None], when: datetime) -> None:
+def record_limits(
+    repository: Repository, state: RunState, limits: Mapping[str, float | None], when: datetime
+) -> None:
     """Records what a person says: a commit of theirs under the run's refs, which no rollback takes back."""
     name = state.layout.budget_ref
     before = repository.refs.read(name)
-    whole = said_limits(repository, state.layout) | dict(limits)
+    whole = changed_limits(repository, state.layout) | dict(limits)
     words = " ".join(f"{key}={'none' if value is None else value}" for key, value in whole.items())
-    message = CommitMessage(f"budget: {words}", "", {"Swarm-Run": state.layout.run_id, SAID: words}).render()
+    message = CommitMessage(f"budget: {words}", "", {"Swarm-Run": state.layout.run_id, BUDGET: words}).render()
     person = repository.committer()
     parents = (before,) if before is not None else ()
     new = NewCommit(state.tip_tree, parents, message, person, person, when)

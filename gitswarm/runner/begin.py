@@ -20,7 +20,7 @@ from gitswarm.ledger.journal import Inbox
 from gitswarm.ledger.layout import STORED_AS_THEY_ARE, RunLayout
 from gitswarm.ledger.message import FORMAT, CommitMessage, Kind
 from gitswarm.ledger.reading import decisions, run_spec
-from gitswarm.ledger.spent import said_limits
+from gitswarm.ledger.spent import changed_limits
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import RunStore
@@ -321,7 +321,7 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord | None, op
             f"no step of {state.layout.run_id} has an agent: another engine changes nothing",
             hint=f"git swarm fork {at.step if at else 'STEP'} --run {state.layout.run_id}",
         )
-    limits = settings.budget.limits.over(said_limits(repository, state.layout))
+    limits = settings.budget.limits.over(changed_limits(repository, state.layout))
     settings = settings.model_copy(update={"budget": BudgetRules.of(limits)})
     new = spec.model_copy(
         update={

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.merging import merged_onto
 from gitswarm.ledger.reading import decisions
-from gitswarm.ledger.spent import said_limits, uses
+from gitswarm.ledger.spent import changed_limits, uses
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
@@ -125,7 +125,7 @@ def allowance(session: Session, state: RunState, flow: str, steps: Mapping[str, 
 def _limits(session: Session, flow: str) -> tuple[BudgetLimits, BudgetLimits]:
     """Of the run and of the flow. What a person said on `resume` is about the run, and there is no other limit of
     that kind then."""
-    limits = said_limits(session.repository, session.layout)
+    limits = changed_limits(session.repository, session.layout)
     of_flow = session.specs.flows[flow].budget.limits.without(limits)
     return session.spec.settings.budget.limits.over(limits), of_flow
 

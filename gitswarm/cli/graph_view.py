@@ -10,7 +10,7 @@ from gitswarm.cli.console import hanging, padded
 from gitswarm.cli.opened import Opened
 from gitswarm.cli.terminal import text_width
 from gitswarm.cli.turns import Turn, turn_of, where_to
-from gitswarm.ledger.reading import Passage, RunEnd, history, standing_decision
+from gitswarm.ledger.reading import HistoryEntry, RunEnd, history, standing_decision
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind
 from gitswarm.records.execution import Result, RunStatus
@@ -91,28 +91,28 @@ class _Drawing(Struct):
         self.rows.append(_Row("│ " * (depth - 1) + sign, text))
 
 
-def graph_lines(passages: Sequence[Passage], start: Decision | None, shared: int = 0) -> list[str]:
+def graph_lines(entries: Sequence[HistoryEntry], start: Decision | None, shared: int = 0) -> list[str]:
     """
     :param start: the decision before the first step.
-    :param shared: how many of the first passages belong to the run that this one was forked from.
+    :param shared: how many of the first entries belong to the run that this one was forked from.
     """
     drawing = _Drawing()
     led = start
     if start is not None:
         drawing.enter(start.flow_key)
         _tell_start(drawing, start)
-    for index, passage in enumerate(passages):
+    for index, entry in enumerate(entries):
         if index == shared > 0:
             drawing.mark("◇", "forked here: the steps above are those of the original run")
-        what = passage.what
+        what = entry.what
         if isinstance(what, RunEnd):
             _draw_end(drawing, what, led)
-            led = passage.decision or led
-            if passage.decision is not None or index + 1 < len(passages):
+            led = entry.decision or led
+            if entry.decision is not None or index + 1 < len(entries):
                 drawing.mark("▶", f"resumed at {where_to(led)}" if led else "resumed")
         else:
-            _draw_step(drawing, passages, index, led)
-            led = passage.decision
+            _draw_step(drawing, entries, index, led)
+            led = entry.decision
     return [*_laid_out(drawing.rows), "", *_legend(drawing.signs)]
 
 
@@ -124,8 +124,8 @@ def _tell_start(drawing: _Drawing, start: Decision) -> None:
         drawing.mark("○", f"start {turn.sign} {turn.text}")
 
 
-def _draw_step(drawing: _Drawing, passages: Sequence[Passage], index: int, led: Decision | None) -> None:
-    record = passages[index].what
+def _draw_step(drawing: _Drawing, entries: Sequence[HistoryEntry], index: int, led: Decision | None) -> None:
+    record = entries[index].what
     if not isinstance(record, StepRecord):
         raise TypeError("no step")
     drawing.interrupt(record.stack, led)
@@ -133,8 +133,8 @@ def _draw_step(drawing: _Drawing, passages: Sequence[Passage], index: int, led: 
         drawing.enter(record.flow)
     drawing.executed.append((record.flow, record.step))
     sign = _sign(record)
-    turn = _turn(drawing, record, passages[index].decision, is_last=index + 1 == len(passages))
-    bracket = _bracket(passages, index)
+    turn = _turn(drawing, record, entries[index].decision, is_last=index + 1 == len(entries))
+    bracket = _bracket(entries, index)
     drawing.signs |= {sign, *_turn_signs(turn), *({"┌"} if bracket != " " else ())}
     iteration = record.execution.iteration
     drawing.rows.append(
@@ -190,19 +190,19 @@ def _sign(record: StepRecord) -> str:
     return "◆" if record.by_human else "●"
 
 
-def _bracket(passages: Sequence[Passage], index: int) -> str:
+def _bracket(entries: Sequence[HistoryEntry], index: int) -> str:
     """Siblings of a fork are held together, whatever comes between them."""
-    fork = _fork(passages[index])
+    fork = _fork(entries[index])
     if fork is None:
         return " "
-    others = [place for place, passage in enumerate(passages) if _fork(passage) == fork]
+    others = [place for place, entry in enumerate(entries) if _fork(entry) == fork]
     if index == others[0]:
         return "┌"
     return "└" if index == others[-1] else "│"
 
 
-def _fork(passage: Passage) -> str | None:
-    return passage.what.fork if isinstance(passage.what, StepRecord) else None
+def _fork(entry: HistoryEntry) -> str | None:
+    return entry.what.fork if isinstance(entry.what, StepRecord) else None
 
 
 def _spoken(token: str) -> str:

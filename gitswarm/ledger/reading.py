@@ -198,17 +198,17 @@ class RunEnd(Struct, frozen=True):
     reason: str
 
 
-class Passage(Struct, frozen=True):
+class HistoryEntry(Struct, frozen=True):
     """One commit of a run and the decision that holds after it; None: there is none, or not any more."""
 
     what: StepRecord | RunEnd
     decision: Decision | None
 
 
-def history(repository: RepositoryReader, state: RunState) -> list[Passage]:
+def history(repository: RepositoryReader, state: RunState) -> list[HistoryEntry]:
     """Oldest first. The first `state.shared` are steps of the run that this one was forked from."""
     chain = _chain(repository, state)
-    return [Passage(what, standing_decision(repository, state.layout, what.commit)) for what in chain]
+    return [HistoryEntry(what, standing_decision(repository, state.layout, what.commit)) for what in chain]
 
 
 def ends_after(repository: RepositoryReader, state: RunState, record: StepRecord) -> list[RunEnd]:

@@ -13,7 +13,7 @@ from gitswarm.cli.progress import told_on_the_way
 from gitswarm.cli.routing_view import decision_lines, entry_lines
 from gitswarm.cli.turns import target_text
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import Passage, RunEnd
+from gitswarm.ledger.reading import HistoryEntry, RunEnd
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import Execution, Result, RunStatus, Status
 from gitswarm.records.routing import Action, Decision, Superseded
@@ -70,9 +70,9 @@ def record(number: int, step: str, **more: Any) -> StepRecord:
     return StepRecord(**{**told, **more})
 
 
-def graph(*passages: tuple[StepRecord | RunEnd, Decision | None], start: Decision | None = None) -> list[str]:
+def graph(*entries: tuple[StepRecord | RunEnd, Decision | None], start: Decision | None = None) -> list[str]:
     """The drawing without its legend."""
-    lines = graph_lines([Passage(*passage) for passage in passages], start)
+    lines = graph_lines([HistoryEntry(*entry) for entry in entries], start)
     return lines[: lines.index("")]
 
 
@@ -354,12 +354,12 @@ def test_a_run_that_stops_inside_an_interruption_leaves_it_open() -> None:
 
 
 def test_what_people_did_and_what_was_forked_off_has_signs() -> None:
-    passages = [
-        Passage(record(1, "a"), None),
-        Passage(record(2, "adopt", agent="human"), None),
-        Passage(record(3, "b", agent="human", result=Result.SKIPPED), None),
+    entries = [
+        HistoryEntry(record(1, "a"), None),
+        HistoryEntry(record(2, "adopt", agent="human"), None),
+        HistoryEntry(record(3, "b", agent="human", result=Result.SKIPPED), None),
     ]
-    assert graph_lines(passages, None, shared=1) == [
+    assert graph_lines(entries, None, shared=1) == [
         "── line ──",
         "● 1  a      VERIFIED",
         "◇    forked here: the steps above are those of the original run",
@@ -380,13 +380,15 @@ def test_a_run_without_steps_can_be_drawn() -> None:
 @pytest.mark.parametrize("reason", [REASON, WIDE], ids=["long", "wide"])
 def test_the_graph_is_never_wider_than_80_columns(depth: int, reason: str) -> None:
     stack = tuple(f"sidequest:{LONG}@{number}" for number in range(depth))
-    passages = [
-        Passage(record(1, LONG, stack=stack, iteration=12), decision("loop", LONG, reason=reason, to_flow=LONG)),
-        Passage(RunEnd("e", RunStatus.FAILED, reason), None),
-        Passage(record(2, WIDE, stack=stack), decision("detour", LONG, reason=reason, stack=[{**TOP, "id": LONG}])),
-        Passage(record(3, "b"), decision("repeat", None, routing_source="navigator", reason=reason)),
+    entries = [
+        HistoryEntry(record(1, LONG, stack=stack, iteration=12), decision("loop", LONG, reason=reason, to_flow=LONG)),
+        HistoryEntry(RunEnd("e", RunStatus.FAILED, reason), None),
+        HistoryEntry(
+            record(2, WIDE, stack=stack), decision("detour", LONG, reason=reason, stack=[{**TOP, "id": LONG}])
+        ),
+        HistoryEntry(record(3, "b"), decision("repeat", None, routing_source="navigator", reason=reason)),
     ]
-    assert too_wide(graph_lines(passages, decision("detour", LONG, reason=reason))) == []
+    assert too_wide(graph_lines(entries, decision("detour", LONG, reason=reason))) == []
 
 
 # --- progress ---------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import configured_hub, remote_of
-from gitswarm.ledger.archive import archived_runs, discarded_runs, is_lifted
+from gitswarm.ledger.archive import archived_runs, discarded_runs, is_read_from_archive
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.hub_archive import archived_on_hub, overviews_on_hub
 from gitswarm.ledger.kept_overviews import archived_overview, kept_overviews
@@ -90,7 +90,7 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
     there, lease = _on_hub(repository, run) if hub else (None, None)
     layout = RunLayout(there.run_id) if there else find_run(repository, run)
     found = there or overview(repository, layout)
-    archived = lease is None and (hub or is_lifted(repository, layout))
+    archived = lease is None and (hub or is_read_from_archive(repository, layout))
     if as_json:
         out_json({**found.to_plain(), **(_plain_place(lease) if lease or archived else {})})
         return
@@ -376,7 +376,7 @@ def path(run: RunArgument = None) -> None:
     layout = find_run(repository, run)
     found = overview(repository, layout)
     if found.worktree is None:
-        again = "discard --restore" if is_lifted(repository, layout) else "resume"
+        again = "discard --restore" if is_read_from_archive(repository, layout) else "resume"
         raise NotFoundError(
             f"{layout.run_id} no longer has a worktree here", hint=f"git swarm {again} {layout.run_id}"
         )

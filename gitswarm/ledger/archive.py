@@ -61,7 +61,7 @@ def archived_refs(repository: RepositoryReader, layout: RunLayout) -> dict[str, 
     return {name: commit_id for commit_id, _blank, name in (line.partition(" ") for line in lines)}
 
 
-def lift(repository: RepositoryReader, layout: RunLayout) -> None:
+def read_archived(repository: RepositoryReader, layout: RunLayout) -> None:
     """From here on this process reads an archived run as if its refs were there. Commits of it that `git gc` has
     removed are written anew; nothing refers to them.
 
@@ -72,16 +72,16 @@ def lift(repository: RepositoryReader, layout: RunLayout) -> None:
     repository.refs = seen
 
 
-def is_lifted(repository: RepositoryReader, layout: RunLayout) -> bool:
+def is_read_from_archive(repository: RepositoryReader, layout: RunLayout) -> bool:
     """Whether the run that was found is read from the archive."""
     seen: object = repository.refs
     return isinstance(seen, _WithArchived) and layout.branch in seen.archived
 
 
-def lift_where_archived(repository: RepositoryReader, layout: RunLayout) -> None:
-    """`lift`, for a run that is neither here nor read from the archive already."""
+def read_if_archived(repository: RepositoryReader, layout: RunLayout) -> None:
+    """`read_archived`, for a run that is neither here nor read from the archive already."""
     if repository.refs.read(layout.branch) is None and layout in archived_runs(repository):
-        lift(repository, layout)
+        read_archived(repository, layout)
 
 
 class _WithArchived:

@@ -12,7 +12,7 @@ from gitswarm.errors import NotFoundError
 from gitswarm.git.object_reader import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import LANDED
-from gitswarm.ledger.archive import lift_where_archived
+from gitswarm.ledger.archive import read_if_archived
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import step_record
@@ -66,7 +66,7 @@ def origins(repository: RepositoryReader, revision: str, path: str, line: int | 
         elif landed is not None:
             key = (each.commit, each.path)
             if key not in found:
-                lift_where_archived(repository, RunLayout(landed[0]))
+                read_if_archived(repository, RunLayout(landed[0]))
                 found[key] = _in_the_run(repository, commit, each.path, landed[1])
             within = found[key].get(each.line_there)
             step = within.step if within is not None else None

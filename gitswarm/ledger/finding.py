@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.archive import archived_runs, discarded_runs, lift
+from gitswarm.ledger.archive import archived_runs, discarded_runs, read_archived
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.state import RunState
@@ -70,7 +70,7 @@ def _archived(repository: RepositoryReader, text: str, wanted: str) -> RunLayout
     """A run of the archive, which can be read like any other from here on."""
     found = [run for run in archived_runs(repository) if wanted in run.run_id]
     if len(found) == 1 and repository.is_for_reading:
-        lift(repository, found[0])
+        read_archived(repository, found[0])
         return found[0]
     if found:
         what = f"{found[0].run_id} is archived" if len(found) == 1 else f"'{text}' matches {len(found)} archived runs"

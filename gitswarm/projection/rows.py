@@ -13,7 +13,7 @@ from gitswarm.errors import GarbledError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.ledger.approval import newest_landing
-from gitswarm.ledger.archive import archive_folder, archived_runs, lift
+from gitswarm.ledger.archive import archive_folder, archived_runs, read_archived
 from gitswarm.ledger.finding import all_runs, parsed
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import never_lands
@@ -103,7 +103,7 @@ def _readable(repository: RepositoryReader, source: RunSource) -> Iterator[None]
     refs = repository.refs
     try:
         if source.archived:
-            lift(repository, source.layout)
+            read_archived(repository, source.layout)
         yield
     finally:
         repository.refs = refs

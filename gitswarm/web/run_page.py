@@ -20,7 +20,7 @@ from gitswarm.cli.showing import whole_step
 from gitswarm.cli.transcript import Line, all_lines, in_words, prompt_lines
 from gitswarm.cli.turns import turn_of
 from gitswarm.errors import NotFoundError
-from gitswarm.ledger.archive import is_lifted
+from gitswarm.ledger.archive import is_read_from_archive
 from gitswarm.ledger.finding import find_step, journal_files, journal_folder, parsed, whole_lines
 from gitswarm.ledger.journal import read_lines
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command
@@ -206,7 +206,7 @@ def run_page(opened: Opened, flow: str | None) -> RunPage:
     return RunPage(
         opened=opened,
         found=found,
-        archived=is_lifted(repository, layout),
+        archived=is_read_from_archive(repository, layout),
         flows=flows,
         flow=shown,
         graph=run_graph(opened, shown, [(each.flow, each.step) for each in executing if is_live], coming),

@@ -37,7 +37,7 @@ _EVENT = b'"usage"'
 _ASKED = b'"navigator"'
 
 
-class CutOff(Struct, frozen=True, eq=False):
+class InterruptedExecution(Struct, frozen=True, eq=False):
     """An execution that has no commit; the same one has the same name. `start`: ISO 8601, "" where no event of it is
     whole. `events`: JSON lines, as far as they are at hand; `kept_in`: the tree with them, if they were set aside.
     """
@@ -50,7 +50,7 @@ class CutOff(Struct, frozen=True, eq=False):
     kept_in: str | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CutOff) and self.name == other.name
+        return isinstance(other, InterruptedExecution) and self.name == other.name
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -60,30 +60,30 @@ class CutOff(Struct, frozen=True, eq=False):
         return f"{self.flow}/{self.step}@{self.iteration} {self.start or '-'}"
 
 
-def cut_off(flow: str, step: str, iteration: int, events: bytes) -> CutOff:
+def interrupted(flow: str, step: str, iteration: int, events: bytes) -> InterruptedExecution:
     """
     :param events: JSON lines of its journal.
     """
     try:
         match json.loads(events.partition(b"\n")[0]):
             case {"ts": str(start)}:
-                return CutOff(flow, step, iteration, start, events)
+                return InterruptedExecution(flow, step, iteration, start, events)
     except ValueError:
         pass
-    return CutOff(flow, step, iteration, "", events)
+    return InterruptedExecution(flow, step, iteration, "", events)
 
 
 class Payments(Struct, frozen=True):
     """All that a run paid for, each once: executions with a commit, those that were cut off, navigators."""
 
     committed: tuple[StepRecord, ...]
-    cut_off: Mapping[CutOff, Spent]
+    interrupted: Mapping[InterruptedExecution, Spent]
     navigators: tuple[Spent, ...]
 
     @property
     def spent(self) -> Spent:
         amounts = [Spent(record.tokens, record.cost_usd) for record in self.committed]
-        return reduce(Spent.plus, [*amounts, *self.cut_off.values(), *self.navigators], Spent())
+        return reduce(Spent.plus, [*amounts, *self.interrupted.values(), *self.navigators], Spent())
 
 
 def payments(repository: RepositoryReader, state: RunState) -> Payments:
@@ -93,7 +93,7 @@ def payments(repository: RepositoryReader, state: RunState) -> Payments:
     committed = _committed(repository, state, kept)
     return Payments(
         committed=tuple(committed),
-        cut_off=_cut_off(repository, state.layout, kept, committed),
+        interrupted=_interrupted(repository, state.layout, kept, committed),
         navigators=tuple(_navigators(repository, state.layout)),
     )
 
@@ -120,7 +120,7 @@ def _usage(line: bytes) -> Spent | None:
     return None
 
 
-def usage_trailer(executions: Mapping[CutOff, Spent]) -> dict[str, str]:
+def usage_trailer(executions: Mapping[InterruptedExecution, Spent]) -> dict[str, str]:
     """Of a commit that sets executions aside; none where there are none."""
     amounts = [f"{execution.name} {_amounts(used)}" for execution, used in executions.items()]
     return {USAGE: ", ".join(amounts)} if amounts else {}
@@ -136,11 +136,11 @@ def _kept(repository: RepositoryReader, layout: RunLayout) -> list[Commit]:
     return [repository.objects.commit(commit_id) for commit_id in found if commit_id is not None]
 
 
-def _cut_off(
+def _interrupted(
     repository: RepositoryReader, layout: RunLayout, kept: Sequence[Commit], committed: Sequence[StepRecord]
-) -> dict[CutOff, Spent]:
+) -> dict[InterruptedExecution, Spent]:
     """Each once: its journal may still be there when it is set aside, and when it is committed."""
-    found: dict[CutOff, Spent] = {}
+    found: dict[InterruptedExecution, Spent] = {}
     for commit in kept:
         for line in commit.message.splitlines():
             for item in line.removeprefix(f"{USAGE}: ").split(", ") if line.startswith(f"{USAGE}: ") else ():
@@ -149,17 +149,17 @@ def _cut_off(
     for journal in journal_files(journal_folder(repository, layout)):
         with suppress(FileNotFoundError):  # its step was committed just now
             events = journal.path.read_bytes()
-            found.setdefault(cut_off(journal.flow, journal.step, journal.iteration, events), usage_in(events))
+            found.setdefault(interrupted(journal.flow, journal.step, journal.iteration, events), usage_in(events))
     names = {(execution.flow, execution.step, execution.iteration) for execution in found}
     for record in committed:
         execution = record.execution
         if (execution.flow, execution.step, execution.iteration) in names:
             events = repository.objects.file(record.tree, execution.events) or b""
-            found.pop(cut_off(execution.flow, execution.step, execution.iteration, events), None)
+            found.pop(interrupted(execution.flow, execution.step, execution.iteration, events), None)
     return found
 
 
-def cut_off_events(repository: RepositoryReader, layout: RunLayout, execution: CutOff) -> bytes:
+def interrupted_events(repository: RepositoryReader, layout: RunLayout, execution: InterruptedExecution) -> bytes:
     """Its journal; b"" where that is lost."""
     if execution.kept_in is None:
         return execution.events
@@ -167,7 +167,7 @@ def cut_off_events(repository: RepositoryReader, layout: RunLayout, execution: C
     return repository.objects.file(execution.kept_in, named.events) or b""
 
 
-def _execution(text: str, tree: str) -> dict[CutOff, Spent]:
+def _execution(text: str, tree: str) -> dict[InterruptedExecution, Spent]:
     """
     :raises ValueError: it is none.
     """
@@ -175,7 +175,7 @@ def _execution(text: str, tree: str) -> dict[CutOff, Spent]:
     place, _at, iteration = name.rpartition("@")
     flow, step = place.split("/")
     used = Spent(int(tokens), read(cost))
-    return {CutOff(flow, step, int(iteration), start.removeprefix("-"), kept_in=tree): used}
+    return {InterruptedExecution(flow, step, int(iteration), start.removeprefix("-"), kept_in=tree): used}
 
 
 def _committed(repository: RepositoryReader, state: RunState, kept: Sequence[Commit]) -> list[StepRecord]:
@@ -247,14 +247,14 @@ def uses(repository: RepositoryReader, state: RunState, *, timed: bool, paid: Pa
         ).with_amounts(each.tokens, each.cost_usd)
         for each in paid.committed
     ]
-    for execution, used in paid.cut_off.items():
+    for execution, used in paid.interrupted.items():
         name = f"{execution.flow}/{execution.step}@{execution.iteration}"
-        raw = cut_off_events(repository, state.layout, execution)
-        found.append(_use(name, execution.flow, raw, cut_off=True).with_amounts(used.tokens, used.cost_usd))
+        raw = interrupted_events(repository, state.layout, execution)
+        found.append(_use(name, execution.flow, raw, interrupted=True).with_amounts(used.tokens, used.cost_usd))
     return [*found, *(Use("a navigator", "", used.tokens, used.cost_usd) for used in paid.navigators)]
 
 
-def _use(name: str, flow: str, events: bytes, *, cut_off: bool = False) -> Use:
+def _use(name: str, flow: str, events: bytes, *, interrupted: bool = False) -> Use:
     """
     :param events: JSON lines, the last one perhaps torn.
     """
@@ -270,7 +270,7 @@ def _use(name: str, flow: str, events: bytes, *, cut_off: bool = False) -> Use:
         tokens=0,
         cost_usd=0.0,
         allowed=BudgetLimits.of(allowed) if isinstance(allowed, dict) else UNLIMITED,
-        in_flight=cut_off and fields.get("mode") != "stub" and fields.get("engine") not in _NO_MODEL,
+        in_flight=interrupted and fields.get("mode") != "stub" and fields.get("engine") not in _NO_MODEL,
         begun=min(times, default=0.0),
         ended=max(times, default=0.0),
     )

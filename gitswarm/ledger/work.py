@@ -113,7 +113,7 @@ class Sum(Struct, frozen=True):
     used: Spent
 
 
-CUT_OFF = "cut off executions"
+INTERRUPTED = "cut off executions"
 NAVIGATORS = "navigators"
 
 
@@ -127,7 +127,9 @@ def bills(repository: RepositoryReader, state: RunState) -> list[Bill]:
         used = Spent(record.tokens, record.cost_usd)
         station = record.execution.agent
         found.append(Bill(record.flow, record.step, station, engine, record.model, took, used))
-    beside = [(CUT_OFF, used) for used in paid.cut_off.values()] + [(NAVIGATORS, used) for used in paid.navigators]
+    beside = [(INTERRUPTED, used) for used in paid.interrupted.values()] + [
+        (NAVIGATORS, used) for used in paid.navigators
+    ]
     return found + [Bill("", name, "-", "-", "-", 0, used, is_step=False) for name, used in beside]
 
 

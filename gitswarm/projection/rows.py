@@ -18,7 +18,7 @@ from gitswarm.ledger.finding import all_runs, parsed
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import never_lands
 from gitswarm.ledger.reading import event_files, parse_note, standing
-from gitswarm.ledger.spent import CutOff, Payments, cut_off_events, payments
+from gitswarm.ledger.spent import InterruptedExecution, Payments, interrupted_events, payments
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import spec_fields
@@ -271,14 +271,14 @@ def _decision(commit: str, decision: Decision, *, holds: bool) -> Row:
 
 def _extra_costs(repository: RepositoryReader, layout: RunLayout, paid: Payments) -> Iterator[Row]:
     """Of what has no commit of its own; open journals are left out."""
-    for execution, used in paid.cut_off.items():
+    for execution, used in paid.interrupted.items():
         if execution.kept_in is not None:
-            kept = bool(cut_off_events(repository, layout, execution))
+            kept = bool(interrupted_events(repository, layout, execution))
             yield {**_extra("cut_off", execution, used), "kept": kept}
     yield from (_extra("navigator", None, used) for used in paid.navigators)
 
 
-def _extra(kind: str, execution: CutOff | None, used: Spent, *, committed: bool = True) -> Row:
+def _extra(kind: str, execution: InterruptedExecution | None, used: Spent, *, committed: bool = True) -> Row:
     row: Row = {"kind": kind, "committed": committed, "tokens": used.tokens, "cost_usd": used.cost_usd}
     if execution is None:
         return row
@@ -291,7 +291,7 @@ def live_rows(repository: RepositoryReader, layout: RunLayout) -> RunRows:
 
     :raises NotFoundError: the run is gone.
     """
-    paid = payments(repository, replay(repository, layout)).cut_off
+    paid = payments(repository, replay(repository, layout)).interrupted
     journals = {execution: used for execution, used in paid.items() if execution.kept_in is None}
     rows = RunRows(is_whole=False)
     whole = (execution.events.rpartition(b"\n")[0] for execution in journals)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitswarm.git.incoming import Former
+from gitswarm.git.incoming import EarlierContent
 from gitswarm.git.repository import open_repository
 from gitswarm.records.safety import SecretRules
 from gitswarm.safety.redact.redactor import Redactor
@@ -111,7 +111,7 @@ def suspicious(files: Files, redactor: Redactor) -> Files:
     return {path: content for path, content in files.items() if redactor.find_in_code("src/module", content)}
 
 
-def blocked(files: Files, way: str, redactor: Redactor, former: Former) -> Iterator[str]:
+def blocked(files: Files, way: str, redactor: Redactor, former: EarlierContent) -> Iterator[str]:
     where, become, is_known = WAYS[way]
     found = {path: redactor.find_in_code(where(path), become(content)) for path, content in files.items()}
     values = {suspect.value for each in found.values() for suspect in each}
@@ -122,13 +122,13 @@ def blocked(files: Files, way: str, redactor: Redactor, former: Former) -> Itera
             yield f"{path}:{left[0].line} {left[0].kind}"
 
 
-def as_repository(files: Files, folder: Path) -> Former:
+def as_repository(files: Files, folder: Path) -> EarlierContent:
     import pygit2  # noqa: PLC0415 - nothing else here needs it
 
     pygit2.init_repository(str(folder), bare=True)
     repository = open_repository(folder, os.environ)
     ids = {path: repository.objects.write_blob(content) for path, content in files.items()}
-    return Former(repository.git, repository.objects, (repository.objects.with_files(None, ids),))
+    return EarlierContent(repository.git, repository.objects, (repository.objects.with_files(None, ids),))
 
 
 def main() -> None:

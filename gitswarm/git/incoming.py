@@ -28,7 +28,7 @@ _ENOUGH = 16
 """So many letters and digits in a row are no accident."""
 
 
-class Former:
+class EarlierContent:
     """Trees whose content is not new. Nothing is read before it is asked for."""
 
     def __init__(self, git: Git, objects: Objects, trees: Sequence[str]) -> None:

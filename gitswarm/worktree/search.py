@@ -15,7 +15,7 @@ from threading import Timer
 
 from msgspec import Struct, field
 
-from gitswarm.git.incoming import Former, Incoming
+from gitswarm.git.incoming import EarlierContent, Incoming
 from gitswarm.git.tree_changes import IndexChange
 from gitswarm.records.base import readable
 from gitswarm.records.safety import FindSecrets, Scrub, SecretFound, Suspect
@@ -77,7 +77,7 @@ def flagged_files(
     if not suspects:
         return
     values = {suspect.value for found in suspects.values() for suspect in found}
-    held = Former(shadow.git, shadow.objects, (search.before, *search.known)).held(values)
+    held = EarlierContent(shadow.git, shadow.objects, (search.before, *search.known)).held(values)
     flagged = set()
     for change, found in suspects.items():
         new = tuple(suspect.found for suspect in found if suspect.value not in held)

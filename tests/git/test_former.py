@@ -9,7 +9,7 @@ from pathlib import Path
 import pygit2
 import pytest
 
-from gitswarm.git.incoming import Former, Incoming
+from gitswarm.git.incoming import EarlierContent, Incoming
 from gitswarm.git.repository import open_repository
 from tests.conftest import Project
 from tests.safety.redact.corpus import SHAPED, Dice
@@ -17,7 +17,7 @@ from tests.tables import table
 
 KEY, OTHER = (SHAPED["rsa-key"](Dice(seed)) for seed in (80, 81))
 TOKEN = SHAPED["jwt"](Dice(82))
-Hold = Callable[..., Former]
+Hold = Callable[..., EarlierContent]
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def hold(tmp_path: Path) -> Hold:
     pygit2.init_repository(str(tmp_path), bare=True)
     repository = open_repository(tmp_path, os.environ)
 
-    def former(**files: str) -> Former:
+    def former(**files: str) -> EarlierContent:
         objects = repository.objects
         ids = {f"src/{name}.txt": objects.write_blob(content.encode()) for name, content in files.items()}
-        return Former(repository.git, objects, (objects.with_files(None, ids),))
+        return EarlierContent(repository.git, objects, (objects.with_files(None, ids),))
 
     return former
 
@@ -74,12 +74,12 @@ def test_the_name_of_a_file_counts_and_what_a_run_stored_does_not(hold: Hold, tm
     repository = open_repository(tmp_path, os.environ)
     blob = repository.objects.write_blob(TOKEN.encode())
     tree = repository.objects.with_files(None, {".swarm/runs/r/a.txt": blob})
-    assert Former(repository.git, repository.objects, (tree,)).held({TOKEN}) == set()
+    assert EarlierContent(repository.git, repository.objects, (tree,)).held({TOKEN}) == set()
 
 
 def test_nothing_is_held_by_no_tree(hold: Hold, tmp_path: Path) -> None:
     repository = open_repository(tmp_path, os.environ)
-    assert Former(repository.git, repository.objects, ()).held({TOKEN}) == set()
+    assert EarlierContent(repository.git, repository.objects, ()).held({TOKEN}) == set()
     assert hold(a="x").held(set()) == set()
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from pydantic import JsonValue, ValidationError
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.git.incoming import Former
+from gitswarm.git.incoming import EarlierContent
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
@@ -217,7 +217,7 @@ def _in_code(session: Session, state: RunState) -> Iterator[SecretFound]:
     base, code = store.code(objects.commit(state.base).tree), store.code(state.tip_tree)
     changed = ((delta.path, objects.file(code, delta.path)) for delta in session.repository.diffs.between(base, code))
     found = [each for path, content in changed if content for each in session.redactor.find_in_code(path, content)]
-    held = Former(session.repository.git, objects, (base,)).held({each.value for each in found})
+    held = EarlierContent(session.repository.git, objects, (base,)).held({each.value for each in found})
     yield from (each.found for each in found if each.value not in held)
 
 

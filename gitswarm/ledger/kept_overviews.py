@@ -26,7 +26,7 @@ from gitswarm.git.owners import locks_folder, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import LandingConflict
 from gitswarm.ledger.archive import OVERVIEW, archived_file, printed_objects
-from gitswarm.ledger.last_tests import TestsTold
+from gitswarm.ledger.last_tests import LastTests
 from gitswarm.ledger.layout import RunLayout, run_of
 from gitswarm.ledger.overview import (
     ApprovalFields,
@@ -199,7 +199,7 @@ def overview_of(plain: JsonValue) -> RunOverview:
             "approved": _one(ApprovalFields, whole["approved"]),
             "rejected": _one(ApprovalFields, whole["rejected"]),
             "landed": _one(LandedOn, whole["landed"]),
-            "tests": _one(TestsTold, whole["tests"]),
+            "tests": _one(LastTests, whole["tests"]),
             "budget": _one(BudgetFields, whole["budget"]),
             "conflict": _one(LandingConflict, whole.get("conflict")),
             "worktree": None,

@@ -27,7 +27,7 @@ _PYTEST_ENDS = {
 }
 
 
-class TestsTold(Struct, frozen=True):
+class LastTests(Struct, frozen=True):
     """
     :ivar passed: None: nothing was judged.
     :ivar current: it was the code that the run has now.
@@ -42,7 +42,7 @@ class TestsTold(Struct, frozen=True):
     red_before: bool = False
 
 
-def last_tests(repository: RepositoryReader, state: RunState) -> TestsTold | None:
+def last_tests(repository: RepositoryReader, state: RunState) -> LastTests | None:
     """The newest run of the project's tests; None: there was none."""
     for record in reversed(state.steps):
         evidence = evidence_of_command(repository, state, record)
@@ -51,7 +51,7 @@ def last_tests(repository: RepositoryReader, state: RunState) -> TestsTold | Non
         tests = evidence["tests"]
         passed, reason = (tests.get("passed"), tests.get("reason")) if isinstance(tests, dict) else (None, None)
         tested = repository.objects.commit(record.sibling).tree if record.sibling else record.tree
-        return TestsTold(
+        return LastTests(
             step=f"{record.flow}/{record.step}",
             passed=passed if isinstance(passed, bool) else None,
             current=is_code(repository, tested, state.tip_tree),

@@ -22,7 +22,7 @@ from gitswarm.ledger.approval import (
     standing_conflict,
 )
 from gitswarm.ledger.finding import journal_files, journal_folder, parsed
-from gitswarm.ledger.last_tests import TestsTold, last_tests
+from gitswarm.ledger.last_tests import LastTests, last_tests
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.spent import Payments, changed_limits, payments, uses
 from gitswarm.ledger.state import RunState, replay
@@ -114,7 +114,7 @@ class RunOverview(Struct, frozen=True):
     question: str | None = None
     open_concerns: tuple[ConcernFields, ...] = ()
     task: str = ""
-    tests: TestsTold | None = None
+    tests: LastTests | None = None
     steps_executed: int = 0
     rehearsal: bool = False
     sandbox: str | None = None

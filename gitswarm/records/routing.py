@@ -307,7 +307,7 @@ _RARE = (
 )
 
 
-TOLD = (
+AUDITED = (
     "to_step",
     "reason",
     "loop_state",
@@ -353,7 +353,7 @@ class Decision(Choice):
     def told(self) -> dict[str, JsonValue]:
         """What its audit event holds of it (seed 000)."""
         plain = self.to_plain()
-        return {"from_step": self.from_step, **{name: plain[name] for name in TOLD if name in plain}}
+        return {"from_step": self.from_step, **{name: plain[name] for name in AUDITED if name in plain}}
 
     @property
     def next_flow(self) -> str:

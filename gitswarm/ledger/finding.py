@@ -1,4 +1,4 @@
-"""Which run, step or file is meant, and which journals lie on disk: asked of what git and the file system alone
+"""Which run, step or file is matching_runs, and which journals lie on disk: asked of what git and the file system alone
 tell."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def find_run(repository: RepositoryReader, text: str | None) -> RunLayout:
         if standing or runs:
             return (standing or runs)[0]
         raise NotFoundError("there is no run in this repository yet", hint="git swarm start build -m 'the task'")
-    matches = meant(runs, text)
+    matches = matching_runs(runs, text)
     if len(matches) == 1:
         return matches[0]
     if not matches:
@@ -58,7 +58,7 @@ def find_run(repository: RepositoryReader, text: str | None) -> RunLayout:
     raise NotFoundError(f"'{text}' matches {len(matches)} runs: {some}", hint="give more of the id")
 
 
-def meant(runs: list[RunLayout], text: str) -> list[RunLayout]:
+def matching_runs(runs: list[RunLayout], text: str) -> list[RunLayout]:
     """Those that an id, or a part of one, can mean: the best match."""
     wanted = text.removeprefix(BRANCH_PREFIX)
     exact = [run for run in runs if run.run_id == wanted]

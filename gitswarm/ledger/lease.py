@@ -16,7 +16,7 @@ from gitswarm.git.owners import clone_id, this_host
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import Remote
-from gitswarm.ledger.finding import meant
+from gitswarm.ledger.finding import matching_runs
 from gitswarm.ledger.hub_archive import archive_on_hub
 from gitswarm.ledger.kept_overviews import lease_commits
 from gitswarm.ledger.layout import RunLayout, run_of
@@ -78,10 +78,10 @@ def find_on_hub(repository: RepositoryReader, remote: Remote, text: str | None) 
     names = (ref.removeprefix(prefix) for ref in remote.refs(f"{prefix}*"))
     runs = [RunLayout(name) for name in sorted(names, reverse=True) if RUN_ID.fullmatch(name)]
     here = repository.head_branch() if repository.checkout else None
-    found = meant(runs, text) if text else [*(run for run in runs if run.branch == here), *runs][:1]
+    found = matching_runs(runs, text) if text else [*(run for run in runs if run.branch == here), *runs][:1]
     if text and not found:
         with archive_on_hub(repository, remote) as archive:
-            found = meant(archive.runs(), text) if archive is not None else []
+            found = matching_runs(archive.runs(), text) if archive is not None else []
     if len(found) == 1:
         return found[0]
     what = f"'{text}' matches {len(found)} runs on {remote.name}" if found else f"{remote.name} has no such run"

@@ -289,7 +289,7 @@ def check_places(stage: Stage, state: RunState) -> None:
     aside = {quest.step_name(at) for quest in specs.sidequests.values() for at in range(len(quest.steps))}
     for record in state.steps:
         known = (
-            aside | {"node-n", "node-m"} if record.is_aside else {step.id for step in specs.flows[record.flow].steps}
+            aside | {"node-n", "node-m"} if record.is_detour else {step.id for step in specs.flows[record.flow].steps}
         )
         assert record.step in known
         assert len(record.stack) <= MAX_DEPTH

@@ -61,7 +61,7 @@ class StepRecord(Struct, frozen=True):
         return self.execution.step
 
     @property
-    def is_aside(self) -> bool:
+    def is_detour(self) -> bool:
         """Whether it is a step of a sidequest or an injected node: no step of its flow's graph."""
         return bool(self.stack) and not self.stack[-1].startswith("flow:")
 
@@ -147,7 +147,7 @@ class Tally(Struct, frozen=True):
     def travelled(self, record: StepRecord) -> Tally:
         """With the way that the run took to this execution."""
         opened = (*self.opened, *(token for token in record.stack if token not in self.opened))
-        if record.is_aside:
+        if record.is_detour:
             return replace(self, opened=opened)
         at_top, again = not record.stack, self.is_within(record.flow, record.stack)
         history = (*(self.entered.get(record.flow, ()) if again else ()), record)

@@ -143,7 +143,7 @@ class Situation(Struct, frozen=True):
         return self.progress.fork is not None
 
     @property
-    def is_aside(self) -> bool:
+    def is_detour(self) -> bool:
         """Whether the step belongs to no flow's graph: a step of a sidequest, or an injected node."""
         return self.frame is not None and self.frame.kind != "flow"
 

@@ -81,7 +81,7 @@ def start_with_doctor(flow: Flow, rules: Rules, problem: str) -> Choice | None:
 def skip(situation: Situation) -> Choice:
     """On from a step that a person does not want to be executed, as from one that said VERIFIED."""
     transitions = graph_transitions(situation)
-    leaving = transitions.default if situation.is_aside or situation.is_branch else onward(situation, "")
+    leaving = transitions.default if situation.is_detour or situation.is_branch else onward(situation, "")
     reason = f"{situation.step_id} was skipped by hand"
     return only(leaving.model_copy(update={"reason": reason, "source": "kernel"}), RoutingSource.DETERMINISTIC)
 
@@ -198,7 +198,7 @@ def _instead_of(before: Candidate, option: Candidate, from_step: str | None) -> 
 def _goes_back(situation: Situation, option: Candidate) -> bool:
     """Whether another pass of the loop follows. A loop that is left has not stalled."""
     flow, target = situation.flow, option.target
-    if situation.is_aside or option.flow is not None or target is None or not flow.has_step(target):
+    if situation.is_detour or option.flow is not None or target is None or not flow.has_step(target):
         return False
     return flow.index(target) <= flow.index(situation.step_id)
 

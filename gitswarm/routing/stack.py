@@ -141,7 +141,7 @@ def _pop_event(frame: Frame, depth: int) -> Event:
     return Event(kind=EventKind.STACK_POP, payload={"frame": frame.token, "depth": depth})
 
 
-def after_aside(situation: Situation) -> Transitions:
+def after_detour_step(situation: Situation) -> Transitions:
     """After a step of a sidequest or an injected node: the next one, or back."""
     frame = situation.stack[-1]
     quest = situation.rules.sidequests.get(frame.id) if frame.kind == "sidequest" else None

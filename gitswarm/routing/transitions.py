@@ -8,7 +8,7 @@ from gitswarm.routing.choices import MAX_REPEATS, Situation, Transitions, advanc
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.forks import after_branch, at_fork
 from gitswarm.routing.loops import judge_microloop, jump_state, loop_state
-from gitswarm.routing.stack import after_aside, flow_is_over, on_failure
+from gitswarm.routing.stack import after_detour_step, flow_is_over, on_failure
 from gitswarm.specs.flow import Branch, Fork, Microloop
 
 _UNDECIDED = "no condition could be evaluated, and there is no default"
@@ -20,8 +20,8 @@ def graph_transitions(situation: Situation) -> Transitions:
         return after_branch(situation)
     if situation.result is Result.FAILED:
         return _failed(situation)
-    if situation.is_aside:
-        return after_aside(situation)
+    if situation.is_detour:
+        return after_detour_step(situation)
     return _blocked(situation) if situation.status is Status.BLOCKED else _by_kind(situation)
 
 
@@ -77,7 +77,7 @@ def _repeating(situation: Situation, reason: str) -> tuple[tuple[Candidate, ...]
 
 def _in_a_row(situation: Situation) -> int:
     """Executions of the step with nothing between them; of a step of no flow's graph all that the run had."""
-    if situation.is_aside:
+    if situation.is_detour:
         return situation.progress.executions
     others = (at for at, executed in enumerate(reversed(situation.history)) if executed.step != situation.step_id)
     return next(others, len(situation.history))

@@ -19,7 +19,7 @@ from gitswarm.routing.sidequests import pattern_problem
 from gitswarm.runner.prompts import prompt_problems
 from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.specs.flow import Branch, Flow
-from gitswarm.specs.fragments import ASIDE_TEMPLATE, Fragments, StepTemplate, template_id
+from gitswarm.specs.fragments import DETOUR_TEMPLATE, Fragments, StepTemplate, template_id
 from gitswarm.specs.library import USER_FOLDERS, Library, LoadedFlow
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
@@ -110,7 +110,7 @@ def freeze(library: Library, flow_ids: tuple[str, ...]) -> FrozenSpecs:
     named.update(name for flow in flows.values() for name in flow.cross_cutting)
     stations = {name: library.station(name).station for name in sorted(named)}
     used = {template_id(flow, step) for flow in flows.values() for step in flow.steps if step.station is not None}
-    templates = {name: library.template(name) for name in sorted({*used, ASIDE_TEMPLATE})}
+    templates = {name: library.template(name) for name in sorted({*used, DETOUR_TEMPLATE})}
     return FrozenSpecs(flows, stations, templates, library.fragments, library.policy(), sidequests, None)
 
 

@@ -70,7 +70,7 @@ class StepTemplate(Record):
     constraints: tuple[str, ...] = ()
 
 
-ASIDE_TEMPLATE = "artifact-writer"
+DETOUR_TEMPLATE = "artifact-writer"
 """What steps of sidequests and injected nodes are told."""
 
 
@@ -80,7 +80,7 @@ def template_id(flow: Flow, step: Step) -> str:
         return step.template
     if isinstance(step.routing, Microloop):
         return "microloop-critic"
-    return "microloop-writer" if critics_of(flow, step) else ASIDE_TEMPLATE
+    return "microloop-writer" if critics_of(flow, step) else DETOUR_TEMPLATE
 
 
 def critics_of(flow: Flow, step: Step) -> tuple[Step, ...]:

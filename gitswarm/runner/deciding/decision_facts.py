@@ -128,7 +128,7 @@ def _own(state: RunState, record: StepRecord) -> tuple[OpenConcern, ...]:
 
 def _may_repeat(session: Session, state: RunState, record: StepRecord, concerns: Sequence[Concern]) -> bool:
     flow, history = session.specs.flows[record.flow], state.tally.entered.get(record.flow, ())
-    spent = record.repeat if record.is_aside else repeats_of(flow, record.step, history)
+    spent = record.repeat if record.is_detour else repeats_of(flow, record.step, history)
     same = record.repeat > 0 and all(concern.opened_by.number < record.number for concern in _own(state, record))
     return (
         not (same or _declared(session, record, concerns))
@@ -180,7 +180,7 @@ def _progress(session: Session, state: RunState, record: StepRecord, led: Choice
 def _clarified(state: RunState, record: StepRecord) -> bool:
     found = False
     for earlier in reversed(state.steps[: record.number - 1]):
-        if earlier.is_aside:
+        if earlier.is_detour:
             found = found or earlier.stack[-1].startswith(f"sidequest:{CLARIFIER}@")
         elif found or (earlier.flow, earlier.step) != (record.flow, record.step):
             return found and (earlier.flow, earlier.step) == (record.flow, record.step)
@@ -247,7 +247,7 @@ def _changed(evidence: JsonValue) -> Iterator[str]:
 
 def _changed_by_branches(session: Session, state: RunState, record: StepRecord, flow: Flow) -> Iterator[str]:
     """At a join: what its branches brought along, for which nobody could leave the fork."""
-    if record.is_aside or not flow.has_step(record.step):
+    if record.is_detour or not flow.has_step(record.step):
         return
     for branch in joined(state, flow, flow.step(record.step)).values():
         evidence = evidence_of(session, branch) if branch.result is not Result.FAILED else None
@@ -263,7 +263,7 @@ def _verdict(session: Session, state: RunState) -> GateVerdict | None:
 def _stall(session: Session, state: RunState, record: StepRecord, rules: Rules) -> StallState | None:
     """How long the loop that the step closes has made no progress; None for a step that closes none."""
     flow = session.specs.flows[record.flow]
-    if record.is_aside or not flow.has_step(record.step):
+    if record.is_detour or not flow.has_step(record.step):
         return None
     body = flow.loop_body(record.step)
     if not body:

@@ -53,8 +53,8 @@ def artifact_findings(session: Session, plan: StepPlan, outcome: StepOutcome) ->
 def _is_stale(session: Session, plan: StepPlan, outcome: StepOutcome, name: str) -> bool:
     """Whether a judgement is that of an earlier entry: one that the step neither wrote nor names."""
     stack = tuple(frame.token for frame in plan.decision.stack)
-    is_aside = bool(stack) and not stack[-1].startswith("flow:")
-    if plan.station is None or plan.station.category not in _JUDGING or is_aside:
+    is_detour = bool(stack) and not stack[-1].startswith("flow:")
+    if plan.station is None or plan.station.category not in _JUDGING or is_detour:
         return False
     path, result = f"{session.layout.base}/{name}", outcome.result
     written = (str(call.input.get("file_path", "")) for call in result.tool_calls if call.tool_name in EDITING_TOOLS)

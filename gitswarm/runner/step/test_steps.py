@@ -35,7 +35,7 @@ def _step_of(session: Session, record: StepRecord) -> Step | None:
     """None for one of no flow's graph: command steps are never part of an interruption; of a fork, the flow may be
     another run's."""
     flow = session.specs.flows.get(record.flow)
-    return flow.step(record.step) if flow and flow.has_step(record.step) and not record.is_aside else None
+    return flow.step(record.step) if flow and flow.has_step(record.step) and not record.is_detour else None
 
 
 def untested(session: Session, state: RunState, flow: Flow) -> str | None:

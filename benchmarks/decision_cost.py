@@ -115,7 +115,7 @@ def _situation(kind: Kind, rules: Rules, executions: int) -> Situation:
         history=history,
         changed=kind.changed,
         rules=rules,
-        progress=Progress(steps=executions, journey=(FLOW,)),
+        progress=Progress(steps=executions, flow_sequence=(FLOW,)),
     )
     return replace(found, progress=replace(found.progress, iteration=executions // 5))
 

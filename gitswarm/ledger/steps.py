@@ -98,7 +98,7 @@ class Tally(Struct, frozen=True):
     """Kept up commit by commit, so that a step of a long run costs no more than one of a short run.
 
     `steps` is keyed by (flow, step) in the order of first execution. `entered` holds the executions of each flow
-    since it was last entered, in order: only steps of its own graph, and not what people did. `journey` is the
+    since it was last entered, in order: only steps of its own graph, and not what people did. `flow_sequence` is the
     order in which flows were entered, without interruptions; `opened` the tokens of all interruptions so far.
     `concerns`: the open ones by id, in the order in which they were opened; `repeats`: executions that findings
     called for. `tokens` and `cost_usd` are those of the steps on the
@@ -107,7 +107,7 @@ class Tally(Struct, frozen=True):
 
     steps: Mapping[tuple[str, str], StepTally] = field(default_factory=dict)
     entered: Mapping[str, tuple[StepRecord, ...]] = field(default_factory=dict)
-    journey: tuple[str, ...] = ()
+    flow_sequence: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     concerns: Mapping[str, OpenConcern] = field(default_factory=dict)
     repeats: int = 0
@@ -126,14 +126,14 @@ class Tally(Struct, frozen=True):
         after = Tally(
             steps={**self.steps, key: step},
             entered=self.entered,
-            journey=self.journey,
+            flow_sequence=self.flow_sequence,
             opened=self.opened,
             concerns=self._concerns_after(record),
             repeats=self.repeats + (record.repeat > 0),
             tokens=self.tokens + record.tokens,
             cost_usd=usd(self.cost_usd, record.cost_usd),
         )
-        return after if record.by_human or record.by_command else after.travelled(record)
+        return after if record.by_human or record.by_command else after.with_position(record)
 
     def _concerns_after(self, record: StepRecord) -> Mapping[str, OpenConcern]:
         if not record.opened and not record.closed:
@@ -144,7 +144,7 @@ class Tally(Struct, frozen=True):
         }
         return {**kept, **new}
 
-    def travelled(self, record: StepRecord) -> Tally:
+    def with_position(self, record: StepRecord) -> Tally:
         """With the way that the run took to this execution."""
         opened = (*self.opened, *(token for token in record.stack if token not in self.opened))
         if record.is_detour:
@@ -155,14 +155,14 @@ class Tally(Struct, frozen=True):
             self,
             opened=opened,
             entered={**self.entered, record.flow: history},
-            journey=(*self.journey, record.flow) if at_top and not again else self.journey,
+            flow_sequence=(*self.flow_sequence, record.flow) if at_top and not again else self.flow_sequence,
         )
 
     def is_within(self, flow: str, stack: Sequence[str]) -> bool:
         """Whether an execution of this flow with these interruptions belongs to the entry of it that was last."""
         if not set(stack) <= set(self.opened):
             return False
-        return bool(stack) or self.journey[-1:] == (flow,)
+        return bool(stack) or self.flow_sequence[-1:] == (flow,)
 
     def executions(self, flow: str, step: str) -> int:
         """How often the step's execution was committed."""

@@ -68,8 +68,8 @@ def _after_gate(situation: Situation) -> Candidate | None:
     if verdict is None or verdict not in _BOUNCES:
         return None
     target, most = _BOUNCES[verdict]
-    journey = situation.progress.journey
-    bounces = sum(1 for pair in pairwise(journey) if pair == (GATE, target))
+    flow_sequence = situation.progress.flow_sequence
+    bounces = sum(1 for pair in pairwise(flow_sequence) if pair == (GATE, target))
     if target not in situation.rules.flows:
         return pause(f"the gate says {verdict}, but this run has no flow {target}", (), "gate/merge_decision.json")
     if bounces >= most:
@@ -86,7 +86,7 @@ def _enter(situation: Situation, target: str, reason: str) -> Candidate:
         candidate_id=f"advance:{target}/{flow.steps[0].id}",
         reason=reason,
     )
-    if len(situation.progress.journey) >= MAX_FLOWS:
+    if len(situation.progress.flow_sequence) >= MAX_FLOWS:
         return pause(f"the run has entered {MAX_FLOWS} flows", (), resume_at=way)
     if target == DEPLOY:
         verdict = situation.progress.verdict

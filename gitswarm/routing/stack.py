@@ -180,7 +180,7 @@ def _returning(situation: Situation, frame: Frame, quest: Sidequest | None) -> T
 def _back(situation: Situation, frame: Frame, mode: str, target: str | None, reason: str) -> Candidate:
     flow = situation.rules.flows.get(frame.flow, situation.flow)
     stack = situation.stack[:-1]
-    inside = frame.back.flow == flow.id or (not stack and situation.progress.journey[-1:] == (flow.id,))
+    inside = frame.back.flow == flow.id or (not stack and situation.progress.flow_sequence[-1:] == (flow.id,))
     if mode == "halt":
         return _popped(pause(f"{frame.id} says to stop here", stack, resume_at=frame.back), frame)
     if mode == "bounce_to" and target is not None and inside and flow.has_step(target):

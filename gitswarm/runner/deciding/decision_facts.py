@@ -167,12 +167,12 @@ def _progress(session: Session, state: RunState, record: StepRecord, led: Choice
         iteration=record.execution.iteration,
         uses={name: used for name in rules.sidequests if (used := tally.uses("sidequest", name))},
         injections=sum(1 for token in tally.opened if not token.startswith("sidequest:")),
-        journey=tally.journey,
+        flow_sequence=tally.flow_sequence,
         stall=_stall(session, state, record, rules),
         fork=fork,
         branches=_branches(state, record, fork) if fork is not None else {},
         finished=frozenset(finished(session, fork)) if fork is not None else frozenset(),
-        verdict=_verdict(session, state) if GATE in tally.journey else None,
+        verdict=_verdict(session, state) if GATE in tally.flow_sequence else None,
         clarified=_clarified(state, record),
     )
 
@@ -201,7 +201,7 @@ def _run(
         "run_id": state.layout.run_id,
         "flow": record.flow,
         "flows": list(session.spec.flows),
-        "journey": list(progress.journey),
+        "journey": list(progress.flow_sequence),
         "task": session.spec.task,
         "steps_executed": len(state.steps),
         "iteration": record.executions,

@@ -38,7 +38,7 @@ def concerns_at_end(session: Session, state: RunState) -> tuple[Concern, ...]:
     if state.end is RunStatus.SUCCEEDED:
         return known
     flows = (
-        session.specs.flows.get(name) for name in dict.fromkeys(state.tally.journey)
+        session.specs.flows.get(name) for name in dict.fromkeys(state.tally.flow_sequence)
     )  # a fork's may be another's
     missing = ((flow.id, step) for flow in flows if flow and (step := untested(session, state, flow)) is not None)
     names = {concern.id for concern in known}

@@ -63,7 +63,7 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
 
 def _bounced(session: Session, state: RunState, flow: Flow) -> Iterator[str]:
     """The verdict of the newest Gate, its blockers, and the criteria that it found open, for the flows behind it."""
-    if GATE not in state.tally.journey or flow.id == GATE:
+    if GATE not in state.tally.flow_sequence or flow.id == GATE:
         return
     decision = read_decision(session, state)
     if decision is None or decision.verdict.merges:

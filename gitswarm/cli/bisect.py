@@ -81,7 +81,7 @@ def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> t
     """
     if not state.steps:
         raise NotFoundError(f"{state.layout.run_id} has no step yet", hint=f"git swarm status {state.layout.run_id}")
-    good, bad = state.ground.root, state.steps[-1].commit
+    good, bad = state.bases.root, state.steps[-1].commit
     after = _steps_by_commit(repository, state, good, bad)
     with _thrown_away(repository, bad) as (folder, git):
         verdicts: dict[str | None, BisectVerdict] = {}

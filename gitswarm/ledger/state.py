@@ -45,7 +45,7 @@ class RunBase(Struct, frozen=True):
         return self.before is None and self.base != self.root
 
     def after(self, said: Mapping[str, str]) -> RunBase:
-        """The ground behind a commit with these trailers."""
+        """The bases behind a commit with these trailers."""
         if ONTO in said:
             base, _blank, before = said[ONTO].partition(" ")
             return replace(self, base=base, before=before)
@@ -58,12 +58,12 @@ class RunState(Struct, frozen=True):
     """Where a run stands. `end` is set when the tip is an `end` commit; `ends` counts those so far.
 
     The first `shared` of `steps` belong to the run that this one was forked from. `format`: as its first commit says.
-    `ground`: the base, and a rebase that is under way.
+    `bases`: the base, and a rebase that is under way.
     """
 
     layout: RunLayout
     run_commit: str
-    ground: RunBase
+    bases: RunBase
     tip: str
     tip_tree: str
     tip_events: str
@@ -77,7 +77,7 @@ class RunState(Struct, frozen=True):
     @property
     def base(self) -> str:
         """The commit that the run's code is a change of."""
-        return self.ground.base
+        return self.bases.base
 
     @property
     def own_steps(self) -> tuple[StepRecord, ...]:
@@ -133,7 +133,7 @@ class RunState(Struct, frozen=True):
 
         :raises SwarmError: one lacks what every commit of a run says.
         """
-        steps, tally, ground = list(self.steps), self.tally, self.ground
+        steps, tally, bases = list(self.steps), self.tally, self.bases
         tip, tip_tree, tip_events = self.tip, self.tip_tree, self.tip_events
         end, ends = self.end, self.ends
         for commit, message in commits:
@@ -141,8 +141,8 @@ class RunState(Struct, frozen=True):
             if message.trailers["Swarm-Kind"] == Kind.STEP:
                 record = _next_record(self.layout, len(steps) + 1, commit, message, tally)
                 steps.append(record)
-                ground, tally, tip_events = (
-                    ground.after(message.trailers),
+                bases, tally, tip_events = (
+                    bases.after(message.trailers),
                     tally.after(record),
                     record.execution.events,
                 )
@@ -151,7 +151,7 @@ class RunState(Struct, frozen=True):
                 end, tip_events = RunStatus(message.trailers["Swarm-Result"]), self.layout.end_events(ends)
         return replace(
             self,
-            ground=ground,
+            bases=bases,
             tip=tip,
             tip_tree=tip_tree,
             tip_events=tip_events,
@@ -170,11 +170,11 @@ def replay(repository: RepositoryReader, layout: RunLayout, tip: str | None = No
     """
     start = tip or _last_own(repository, layout)
     own, run_commit, forked_from = _own_chain(repository, layout, start)
-    shared, ground = _shared_history(repository, run_commit, forked_from)
+    shared, bases = _shared_history(repository, run_commit, forked_from)
     state = RunState(
         layout=layout,
         run_commit=run_commit.id,
-        ground=ground,
+        bases=bases,
         tip=run_commit.id,
         tip_tree=run_commit.tree,
         tip_events=layout.run_events,
@@ -264,7 +264,7 @@ def _shared_history(
     if forked_from is None:
         return (), RunBase(run_commit.parents[0], run_commit.parents[0])
     other = replay(repository, RunLayout(forked_from.split()[0]), run_commit.parents[0])
-    return other.steps, other.ground
+    return other.steps, other.bases
 
 
 def _next_record(layout: RunLayout, number: int, commit: Commit, message: CommitMessage, before: Tally) -> StepRecord:

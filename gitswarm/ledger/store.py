@@ -105,8 +105,8 @@ class RunStore:
     def complete_creation(self, state: RunState) -> None:
         """The refs that follow from the `run` commit; a crash may have come between the branch and them."""
         found = self._refs.read(self.layout.base_ref)
-        if found != state.ground.root:
-            self._refs.swap(self.layout.base_ref, found, state.ground.root, why="as the chain says")
+        if found != state.bases.root:
+            self._refs.swap(self.layout.base_ref, found, state.bases.root, why="as the chain says")
         if self._events_notes.blob_of(state.run_commit) is None:
             tree = self._objects.commit(state.run_commit).tree
             events = self._objects.entry(tree, self.layout.run_events)

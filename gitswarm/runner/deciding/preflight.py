@@ -174,7 +174,7 @@ _MOST_RESETS = 3
 
 def diverged(session: Session, state: RunState) -> str | None:
     """What a reset is called for by; None: nothing, or the run has no such flow. Nothing is fetched."""
-    if RESET not in session.specs.flows or state.shared or state.ground.before is not None:
+    if RESET not in session.specs.flows or state.shared or state.bases.before is not None:
         return None
     if state.tally.uses("flow", RESET) >= _MOST_RESETS:
         return None

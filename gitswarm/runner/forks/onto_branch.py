@@ -196,7 +196,7 @@ def state_at(session: Session, state: RunState, commit: str) -> RunState:
     return RunState(
         layout=state.layout,
         run_commit=state.run_commit,
-        ground=state.ground,
+        bases=state.bases,
         tip=commit,
         tip_tree=last.tree,
         tip_events=last.execution.events,

@@ -75,7 +75,7 @@ class FetchUpstream(Struct, frozen=True):
             upstream = UpstreamCommit(
                 None, "", problem="a run that was forked from another one stays on that one's base"
             )
-        elif state.ground.before is not None:
+        elif state.bases.before is not None:
             upstream = UpstreamCommit(None, "", problem="a rebase of this run is under way")
         else:
             upstream = _look(step)
@@ -213,7 +213,7 @@ class Rebase(Struct, frozen=True):
     step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        if self.step.state.ground.before is not None:
+        if self.step.state.bases.before is not None:
             return self._counted(request)
         step, state = self.step, self.step.state
         onto = step.earlier(UPSTREAM).get("upstream")
@@ -242,7 +242,7 @@ class Rebase(Struct, frozen=True):
         named = {str(path) for path in count} if isinstance(count, list) else set()
         known = (before, objects.commit(state.base).tree)
         left = [path for path in sorted(changed | named) if self._is_marked(path, tree, known)]
-        return self._told(request, left, state.base, state.ground.before or "")
+        return self._told(request, left, state.base, state.bases.before or "")
 
     def _is_marked(self, path: str, tree: str, known: tuple[str, ...]) -> bool:
         """Whether a file has markers of a conflict, and not only such as one of the two sides has in it."""
@@ -273,7 +273,7 @@ class Rebase(Struct, frozen=True):
     def _old_tip(self) -> str:
         """The last commit with the code of before."""
         state = self.step.state
-        return state.tip if state.ground.before is None else beginning(self.step).parent
+        return state.tip if state.bases.before is None else beginning(self.step).parent
 
     def _occupied(self, request: StepRequest, names: list[str]) -> StepResult:
         run, folder = self.step.run, self.step.place.shadow.path
@@ -294,7 +294,7 @@ class CarryOver(Struct, frozen=True):
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
         step, state = self.step, self.step.state
-        before = state.ground.before
+        before = state.bases.before
         if before is None:
             return self._told(request, moved=False, reason="no rebase is under way")
         if step.earlier(REBASE).get("conflicts") != 0:
@@ -313,15 +313,15 @@ class CarryOver(Struct, frozen=True):
         tree = _with_runs(step, code)
         snapshot.restore(step.place.shadow, tree, step.session.layout.base)
         result = self._told(request, moved=False, reason="conflicts were left: the run stays on its base")
-        is_there = state.base == state.ground.root  # rolled back into a rebase whose commits have moved
+        is_there = state.base == state.bases.root  # rolled back into a rebase whose commits have moved
         return replace(result, brought=tree, trailers={REBASED: state.base} if is_there else {GIVEN_UP: before})
 
     def _told(self, request: StepRequest, *, moved: bool, reason: str, approval: str | None = None) -> StepResult:
         state = self.step.state
         report: dict[str, JsonValue] = {
             "moved": moved,
-            "base": state.base if moved else state.ground.before or state.base,
-            "from": state.ground.before,
+            "base": state.base if moved else state.bases.before or state.base,
+            "from": state.bases.before,
             "old_tip": state.tip,
             "commits": len(state.own_steps) + state.ends + 1,
             "voided_approval": approval,

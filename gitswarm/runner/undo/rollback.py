@@ -203,7 +203,7 @@ def move_to_new_base(session: Session, state: RunState) -> RunState:
     :raises SwarmError: the run shares commits with another one.
     """
     repository, store = session.repository, session.store
-    if not state.ground.is_moved or state.shared or repository.refs.read(session.layout.branch) != state.tip:
+    if not state.bases.is_moved or state.shared or repository.refs.read(session.layout.branch) != state.tip:
         return state
     copies = write_copies(repository, state)
     _keep_old_chain(session, state)
@@ -224,6 +224,6 @@ def _keep_old_chain(session: Session, state: RunState) -> None:
     for name, kept in session.store.kept_work():
         if kept.get("Swarm-Reason") == RESET and objects.commit(refs.read(name) or "").parents[0] == state.tip:
             return
-    trailers = {"Swarm-Reason": RESET, "Swarm-Base": state.ground.root}
+    trailers = {"Swarm-Reason": RESET, "Swarm-Base": state.bases.root}
     title = f"before the reset onto {state.base[:12]}"
     session.store.set_aside(state, state.tip_tree, title, trailers)

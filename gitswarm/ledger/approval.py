@@ -39,10 +39,10 @@ LANDED = "Swarm-Landed"
 
 
 class RecordedApproval(Struct, frozen=True):
-    """`commit` says `word` about the commit `about` and its code tree; of a VOIDS, `about` is the approval."""
+    """What `commit` decides about the commit `about` and its code tree; of a VOIDS, `about` is the approval."""
 
     commit: str
-    word: ApprovalKind
+    kind: ApprovalKind
     about: str
     code: str
     by: str
@@ -66,16 +66,16 @@ def code_tree(repository: Repository, state: RunState, tree: str | None = None) 
 def latest_approval(repository: RepositoryReader, state: RunState) -> RecordedApproval | None:
     """The newest approval, rejection or voiding on the chain; those of a run that this one was forked from are not
     about it."""
-    found = (_spoken(repository, record) for record in _kernel_steps(state))
-    return next((spoken for spoken in found if spoken is not None), None)
+    found = (_recorded(repository, record) for record in _kernel_steps(state))
+    return next((approval for approval in found if approval is not None), None)
 
 
 def standing_approval(repository: RepositoryReader, state: RunState) -> RecordedApproval | None:
     """The approval of exactly the code that the run has now."""
-    spoken = latest_approval(repository, state)
-    if spoken is None or spoken.word is not ApprovalKind.APPROVES:
+    approval = latest_approval(repository, state)
+    if approval is None or approval.kind is not ApprovalKind.APPROVES:
         return None
-    return spoken if is_code(repository, spoken.code, state.tip_tree) else None
+    return approval if is_code(repository, approval.code, state.tip_tree) else None
 
 
 def is_code(repository: RepositoryReader, one: str, other: str) -> bool:
@@ -87,7 +87,7 @@ def last_landing(repository: RepositoryReader, state: RunState) -> LandedAs | No
     """The newest landing that the run has recorded."""
     for record in _kernel_steps(state):
         commit, _blank, target = _trailers(repository, record).get(LANDING, "").partition(" ")
-        if target and _is_ours(repository, record):
+        if target and _is_genuine(repository, record):
             return LandedAs(commit, target, record.commit)
     return None
 
@@ -110,8 +110,8 @@ def newest_landing(repository: RepositoryReader, state: RunState) -> LandedAs | 
 
 def follow_approval(repository: Repository, state: RunState) -> None:
     """Makes the ref what the chain says; it is a view, and whoever killed us or moved it does not count."""
-    spoken = latest_approval(repository, state)
-    wanted = spoken.commit if spoken is not None and spoken.word is ApprovalKind.APPROVES else None
+    approval = latest_approval(repository, state)
+    wanted = approval.commit if approval is not None and approval.kind is ApprovalKind.APPROVES else None
     name = state.layout.approval_ref
     found = repository.refs.read(name)
     if found != wanted:
@@ -127,24 +127,24 @@ def _trailers(repository: RepositoryReader, record: StepRecord) -> dict[str, str
     return dict(message.trailers) if message is not None else {}
 
 
-def _spoken(repository: RepositoryReader, record: StepRecord) -> RecordedApproval | None:
+def _recorded(repository: RepositoryReader, record: StepRecord) -> RecordedApproval | None:
     trailers = _trailers(repository, record)
-    for word in ApprovalKind:
-        about, _blank, code = trailers.get(word, "").partition(" ")
-        if about and (word is ApprovalKind.VOIDS or about == record.parent) and _is_ours(repository, record):
-            return RecordedApproval(record.commit, word, about, code, record.execution.agent)
+    for kind in ApprovalKind:
+        about, _blank, code = trailers.get(kind, "").partition(" ")
+        if about and (kind is ApprovalKind.VOIDS or about == record.parent) and _is_genuine(repository, record):
+            return RecordedApproval(record.commit, kind, about, code, record.execution.agent)
     return None
 
 
-def _is_ours(repository: RepositoryReader, record: StepRecord) -> bool:
-    """Whether a commit is one that git-swarm makes for a person or itself: by that agent, with papers that came with
-    it. Trailers alone can be typed; `verify` asks everything else."""
+def _is_genuine(repository: RepositoryReader, record: StepRecord) -> bool:
+    """Whether a commit is one that git-swarm makes for a person or itself: by that agent, with step records that came
+    with it. Trailers alone can be typed; `verify` asks everything else."""
     execution, objects = record.execution, repository.objects
     if execution.agent not in (HUMAN, KERNEL) or objects.author(record.commit) != agent_identity(execution.agent):
         return False
     before = objects.commit(record.parent).tree
-    papers = (execution.receipt, execution.envelope, execution.events)
-    written = [(objects.entry(record.tree, path), objects.entry(before, path)) for path in papers]
+    records = (execution.receipt, execution.envelope, execution.events)
+    written = [(objects.entry(record.tree, path), objects.entry(before, path)) for path in records]
     return all(found is not None and found != earlier for found, earlier in written)
 
 
@@ -164,10 +164,10 @@ class LandingConflict(Struct, frozen=True):
 def standing_conflict(repository: RepositoryReader, state: RunState) -> LandingConflict | None:
     """The conflict that the code which the run has now met when it was to land; None: it met none, or was approved
     again since."""
-    word = latest_approval(repository, state)
-    if word is None or word.word is not ApprovalKind.VOIDS:
+    latest = latest_approval(repository, state)
+    if latest is None or latest.kind is not ApprovalKind.VOIDS:
         return None
-    record = next((each for each in state.steps if each.commit == word.commit), None)
+    record = next((each for each in state.steps if each.commit == latest.commit), None)
     if record is None or record.step != _LAND or not is_code(repository, record.tree, state.tip_tree):
         return None
     path = record.execution.envelope

@@ -1,4 +1,4 @@
-"""Which run, step or file is matching_runs, and which journals lie on disk: asked of what git and the file system alone
+"""Which run, step or file a text means, and which journals lie on disk: asked of what git and the file system alone
 tell."""
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class _Copies:
         """The code of a tree on the new base. Where the two are in conflict it is the run's own."""
         own = self._objects.with_subtree(tree, RUNS_FOLDER, None)
         if own not in self._merged:
-            found = merged_onto(self._repository, self._state.ground.root, self._state.base, own)
+            found = merged_onto(self._repository, self._state.bases.root, self._state.base, own)
             self._merged[own] = self._objects.with_entries_of(found.tree, own, found.conflicts)
         return self._merged[own]
 

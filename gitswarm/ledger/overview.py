@@ -55,7 +55,7 @@ class OpenInterruption(Struct, frozen=True):
 
 
 class ApprovalFields(Struct, frozen=True):
-    """The newest word on the code. `valid`: it is about the code that the run has now."""
+    """The latest approval, or rejection, of the code. `valid`: it is about the code that the run has now."""
 
     commit: str
     by: str
@@ -165,8 +165,8 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         last_error=_last_error(repository, state),
         hint=command_to_land(repository, state) if status is RunStatus.SUCCEEDED else onward,
         stack=tuple(map(_interruption, coming.stack)),
-        approved=_spoken(repository, state, ApprovalKind.APPROVES),
-        rejected=_spoken(repository, state, ApprovalKind.REJECTS),
+        approved=_approval(repository, state, ApprovalKind.APPROVES),
+        rejected=_approval(repository, state, ApprovalKind.REJECTS),
         landed=_landed(repository, state),
         question=question,
         open_concerns=concern_fields(repository, state),
@@ -207,7 +207,7 @@ def command_to_land(repository: RepositoryReader, state: RunState) -> str:
     spec = spec_fields(repository, state)
     if never_lands(spec, state):
         return f"git swarm diff {run}"
-    rejected = _spoken(repository, state, ApprovalKind.REJECTS)
+    rejected = _approval(repository, state, ApprovalKind.REJECTS)
     if rejected is not None and rejected.valid:
         return f"git swarm diff {run}"
     if is_code(repository, repository.objects.commit(state.base).tree, state.tip_tree):
@@ -246,11 +246,11 @@ def _is_landed(repository: RepositoryReader, state: RunState) -> bool:
     return landed is not None and is_code(repository, repository.objects.commit(landed.step).tree, state.tip_tree)
 
 
-def _spoken(repository: RepositoryReader, state: RunState, wanted: ApprovalKind) -> ApprovalFields | None:
-    word = latest_approval(repository, state)
-    if word is None or word.word is not wanted:
+def _approval(repository: RepositoryReader, state: RunState, wanted: ApprovalKind) -> ApprovalFields | None:
+    latest = latest_approval(repository, state)
+    if latest is None or latest.kind is not wanted:
         return None
-    return ApprovalFields(commit=word.commit, by=word.by, valid=is_code(repository, word.code, state.tip_tree))
+    return ApprovalFields(commit=latest.commit, by=latest.by, valid=is_code(repository, latest.code, state.tip_tree))
 
 
 def _question(repository: RepositoryReader, state: RunState) -> str | None:

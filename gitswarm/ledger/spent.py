@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 USAGE = "Swarm-Usage"
-"""Trailer of what was set aside: the executions that were cut off there, `flow/step@iteration start tokens cost`,
+"""Trailer of what was set aside: the executions that were interrupted there, `flow/step@iteration start tokens cost`,
 separated by commas. `start` is the time of its first event: a rollback gives a number of iterations away again."""
 
 _EVENT = b'"usage"'
@@ -55,26 +55,21 @@ class InterruptedExecution(Struct, frozen=True, eq=False):
     def __hash__(self) -> int:
         return hash(self.name)
 
+    @classmethod
+    def of(cls, flow: str, step: str, iteration: int, events: bytes) -> InterruptedExecution:
+        """
+        :param events: JSON lines of its journal.
+        """
+        start = _read(events.partition(b"\n")[0]).get("ts")
+        return cls(flow, step, iteration, start if isinstance(start, str) else "", events)
+
     @property
     def name(self) -> str:
         return f"{self.flow}/{self.step}@{self.iteration} {self.start or '-'}"
 
 
-def interrupted(flow: str, step: str, iteration: int, events: bytes) -> InterruptedExecution:
-    """
-    :param events: JSON lines of its journal.
-    """
-    try:
-        match json.loads(events.partition(b"\n")[0]):
-            case {"ts": str(start)}:
-                return InterruptedExecution(flow, step, iteration, start, events)
-    except ValueError:
-        pass
-    return InterruptedExecution(flow, step, iteration, "", events)
-
-
 class Payments(Struct, frozen=True):
-    """All that a run paid for, each once: executions with a commit, those that were cut off, navigators."""
+    """All that a run paid for, each once: executions with a commit, interrupted ones, navigators."""
 
     committed: tuple[StepRecord, ...]
     interrupted: Mapping[InterruptedExecution, Spent]
@@ -99,7 +94,7 @@ def payments(repository: RepositoryReader, state: RunState) -> Payments:
 
 
 def usage_in(events: bytes) -> Spent:
-    """What an execution that was cut off had used, as its events say: the last one counts, as each says all so far.
+    """What an interrupted execution had used: its last event of usage counts, as each holds all so far.
 
     :param events: JSON lines, the last one perhaps torn. None of them tells: nothing was used.
     """
@@ -149,13 +144,15 @@ def _interrupted(
     for journal in journal_files(journal_folder(repository, layout)):
         with suppress(FileNotFoundError):  # its step was committed just now
             events = journal.path.read_bytes()
-            found.setdefault(interrupted(journal.flow, journal.step, journal.iteration, events), usage_in(events))
+            found.setdefault(
+                InterruptedExecution.of(journal.flow, journal.step, journal.iteration, events), usage_in(events)
+            )
     names = {(execution.flow, execution.step, execution.iteration) for execution in found}
     for record in committed:
         execution = record.execution
         if (execution.flow, execution.step, execution.iteration) in names:
             events = repository.objects.file(record.tree, execution.events) or b""
-            found.pop(interrupted(execution.flow, execution.step, execution.iteration, events), None)
+            found.pop(InterruptedExecution.of(execution.flow, execution.step, execution.iteration, events), None)
     return found
 
 

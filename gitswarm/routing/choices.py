@@ -74,11 +74,11 @@ class Progress(Struct, frozen=True):
     """How far the run is.
 
     `steps`: committed executions so far; `executions`: those of the step that just ended, `iteration`: what the last
-    of them is named after; `uses`: how often each sidequest was taken; `injections`: of flows and nodes; `flow_sequence`:
-    the flows in the order they were entered; `verdict`: what the newest Gate said. `clarified`: the clarifier was
-    taken because of this step, and nothing else was executed since. `fork`: what the step was a branch of, as decided
-    when it began; `branches`: the newest execution of each target on the same commit; `finished`: targets whose
-    execution has a commit of its own, and none on the branch yet.
+    of them is named after; `uses`: how often each sidequest was taken; `injections`: of flows and nodes;
+    `flow_sequence`: the flows in the order they were entered; `verdict`: what the newest Gate said. `clarified`: the
+    clarifier was taken because of this step, and nothing else was executed since. `fork`: what the step was a branch
+    of, as decided when it began; `branches`: the newest execution of each target on the same commit; `finished`:
+    targets whose execution has a commit of its own, and none on the branch yet.
     """
 
     steps: int = 1

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.spent import say_limits
+from gitswarm.ledger.spent import record_limits
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.receipt import PartialHandoff
@@ -97,7 +97,7 @@ def _resume(opened: OpenRun, options: ResumeOptions) -> Resumed:
 def _told(session: Session, state: RunState, options: ResumeOptions) -> RunState:
     """The run with what a person says to it beside an answer."""
     if options.budget:
-        say_limits(session.repository, state, options.budget, session.context.clock())
+        record_limits(session.repository, state, options.budget, session.context.clock())
     if options.feedback is not None or options.accept or options.allow:
         state = _at_an_end(session, state, adopt=options.adopt)
     if options.feedback is not None:

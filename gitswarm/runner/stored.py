@@ -20,7 +20,7 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.evidence import Concern, DiffSummary, Evidence
 from gitswarm.records.execution import Result
-from gitswarm.records.routing import TOLD, Choice, Decision, Frame, JoinOutcome
+from gitswarm.records.routing import AUDITED, Choice, Decision, Frame, JoinOutcome
 from gitswarm.routing.choices import ForkBranch
 from gitswarm.routing.forks import judge
 from gitswarm.runner.run_session import Session
@@ -168,7 +168,7 @@ def _first_decision(content: bytes) -> LoggedEvent | None:
 
 
 def _choice(event: LoggedEvent) -> Choice:
-    fields = {name: event.payload[name] for name in TOLD if name in event.payload}
+    fields = {name: event.payload[name] for name in AUDITED if name in event.payload}
     return Choice.model_validate({**fields, "candidates": ()})
 
 

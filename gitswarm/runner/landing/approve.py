@@ -323,7 +323,7 @@ def reject_run(session: Session, state: RunState, why: str) -> Approval | Refuse
         return refused
     subject = subject_of(session, state)
     earlier = latest_approval(session.repository, state)
-    if earlier is not None and (earlier.word, earlier.code) == (ApprovalKind.REJECTS, subject.code):
+    if earlier is not None and (earlier.kind, earlier.code) == (ApprovalKind.REJECTS, subject.code):
         return Approval(earlier.commit, subject, is_new=False, state=state)
     handoff = Handoff(status=Status.BLOCKED, summary=f"rejected: {why}", blockers=(why,))
     step = OutOfBandStep(APPROVE, HUMAN, approval_operation(ApprovalKind.REJECTS, subject, handoff))
@@ -331,8 +331,8 @@ def reject_run(session: Session, state: RunState, why: str) -> Approval | Refuse
 
 
 def _said(session: Session, after: RunState, subject: Subject) -> Approval:
-    spoken = latest_approval(session.repository, after)
-    return Approval(spoken.commit if spoken is not None else after.tip, subject, is_new=True, state=after)
+    latest = latest_approval(session.repository, after)
+    return Approval(latest.commit if latest is not None else after.tip, subject, is_new=True, state=after)
 
 
 def _refused(session: Session, state: RunState) -> Refused | None:

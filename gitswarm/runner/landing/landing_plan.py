@@ -135,7 +135,7 @@ def _unapproved(facts: LandingState) -> Refused | None:
         ApprovalKind.APPROVES: "its code has changed since it was approved",
         ApprovalKind.REJECTS: "it was rejected",
         ApprovalKind.VOIDS: "its approval was voided by a conflict or a new base",
-    }[word.word if word is not None else None]
+    }[word.kind if word is not None else None]
     look = f"git swarm diff {run}"
     return Refused(f"{run} cannot land: {why}", f"git swarm approve {run}   (look first: {look})")
 

@@ -299,8 +299,8 @@ class CarryOver(Struct, frozen=True):
             return self._told(request, moved=False, reason="no rebase is under way")
         if step.earlier(REBASE).get("conflicts") != 0:
             return self._given_up(request, before)
-        spoken = latest_approval(step.session.repository, state)
-        approval = spoken.commit if spoken is not None and spoken.word is ApprovalKind.APPROVES else None
+        latest = latest_approval(step.session.repository, state)
+        approval = latest.commit if latest is not None and latest.kind is ApprovalKind.APPROVES else None
         trailers = {REBASED: f"{state.base} {before}"}
         if approval is not None:
             trailers[ApprovalKind.VOIDS] = approval

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -145,32 +145,34 @@ class SealedObjects:
         found = [each for each in self._raw_entries(tree_id) if each[:-_ID].endswith(ending)]
         return _entries(found).get(name)
 
-    def files(self, tree_id: str) -> Iterator[tuple[str, TreeEntry]]:
+    def files(self, tree_id: str) -> list[tuple[str, TreeEntry]]:
         """Everything below a tree that is no folder, with its path.
 
         :raises GarbledError: as `read`.
         """
-        yield from _named((c.path, c.after) for c in self.changes(EMPTY_TREE, tree_id))
+        return [(each.path, each.after) for each in self.changes(EMPTY_TREE, tree_id) if each.after is not None]
 
-    def changes(self, old: str, new: str, folder: str = "") -> Iterator[TreeChange]:
+    def changes(self, old: str, new: str, folder: str = "") -> list[TreeChange]:
         """What differs between two trees, in the order of the names; folders that are equal are not opened.
 
         :raises GarbledError: as `read`.
         """
         if old == new:
-            return
+            return []
         raw = self._raw_entries(old), self._raw_entries(new)
         same = frozenset(raw[0]).intersection(raw[1])
-        before, after = (_entries(each for each in entries if each not in same) for entries in raw)
+        before, after = (_entries([each for each in entries if each not in same]) for entries in raw)
+        found = []
         for name in sorted(before.keys() | after.keys()):
             left, right = before.get(name), after.get(name)
             path = f"{folder}{name}"
-            inner = [entry.id if entry and entry.is_folder else EMPTY_TREE for entry in (left, right)]
-            if inner[0] != inner[1]:
-                yield from self.changes(inner[0], inner[1], f"{path}/")
-            left, right = (None if entry and entry.is_folder else entry for entry in (left, right))
+            inner, left = (left.id, None) if left and left.is_folder else (EMPTY_TREE, left)
+            newer, right = (right.id, None) if right and right.is_folder else (EMPTY_TREE, right)
+            if inner != newer:
+                found += self.changes(inner, newer, f"{path}/")
             if left != right:
-                yield TreeChange(path, left, right)
+                found.append(TreeChange(path, left, right))
+        return found
 
     def with_folder(self, tree_id: str, path: str, folder: str | None) -> str:
         """Id of a tree like `tree_id` in which the folder at `path` is the tree `folder`; None: nothing lies there.
@@ -205,10 +207,6 @@ def tree_hash(entries: Entries) -> str:
             for name in sorted(entries, key=place)
         ),
     )
-
-
-def _named(found: Iterator[tuple[str, TreeEntry | None]]) -> Iterator[tuple[str, TreeEntry]]:
-    yield from ((path, entry) for path, entry in found if entry is not None)
 
 
 def _commit(commit_id: str, content: bytes) -> SealedCommit:

@@ -56,14 +56,26 @@ def parse_note(note: bytes) -> list[Entry]:
     return [entry for entry in map(_entry, folded(note)) if entry is not None]
 
 
-def holds_only_entries(note: bytes) -> bool:
-    """Whether the note is entries and nothing else, byte for byte but for its last line end."""
-    return b"".join(map(render_entry, parse_note(note))).rstrip(b"\n") == note.rstrip(b"\n")
-
-
 def is_corrupt(note: bytes) -> bool:
     """Whether something in it looks like an entry and is none."""
     return any(_entry(packed) is None for packed in folded(note))
+
+
+class RoutingNote(Struct, frozen=True):
+    """A note with its entries, oldest first. `is_corrupt`: something in it looks like an entry and is none;
+    `holds_only_entries`: byte for byte, but for its last line end."""
+
+    content: bytes
+    entries: tuple[Entry, ...]
+    is_corrupt: bool
+    holds_only_entries: bool
+
+    @classmethod
+    def of(cls, content: bytes) -> RoutingNote:
+        found = [_entry(packed) for packed in folded(content)]
+        entries = tuple(entry for entry in found if entry is not None)
+        rendered = b"".join(map(render_entry, entries))
+        return cls(content, entries, len(entries) < len(found), rendered.rstrip(b"\n") == content.rstrip(b"\n"))
 
 
 def _entry(packed: str) -> Entry | None:

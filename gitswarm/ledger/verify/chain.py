@@ -5,16 +5,16 @@ A copy is compared with the commit that it was made from, which is judged in its
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import FORMATS, CommitMessage, Kind, parse_message
+from gitswarm.ledger.message import FORMATS, Kind, parse_message
 from gitswarm.ledger.state import REBASED, REBASED_FROM, RunBase, copied_message
-from gitswarm.ledger.verify.commit_reader import Check, Link, Mismatch, link_name
+from gitswarm.ledger.verify.commit_reader import ChainCommit, Link, Mismatch
 from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.ledger.verify.run_notes import RunNotes
 from gitswarm.records.envelope import Envelope
@@ -27,14 +27,6 @@ _OWN = ("Swarm-Fork-Commit", "Swarm-Prev-Notes", "Swarm-Status")
 """Trailers that differ between the two commits of a step."""
 
 _CONFLICT_FIELDS = {"status", "claimed_status", "status_reason", "concerns"}
-
-
-class ChainCommit(Struct, frozen=True):
-    """A commit of a run; `layout` is another run's where the chain is shared with it."""
-
-    layout: RunLayout
-    commit: SealedCommit
-    message: CommitMessage
 
 
 class Chain(Struct):
@@ -54,7 +46,7 @@ class Chain(Struct):
 
     @property
     def ids(self) -> list[str]:
-        return [*(item.commit.id for item in self.commits), *self.copies.values()]
+        return [*(item.id for item in self.commits), *self.copies.values()]
 
     @property
     def own(self) -> list[ChainCommit]:
@@ -69,8 +61,10 @@ def walk(objects: SealedObjects, layout: RunLayout, tip: str, base: str | None) 
     run, cursor = layout, tip
     foreign: list[str] = []
     while cursor != base:
-        commit = _commit(objects, cursor, chain)
-        if commit is None:
+        try:
+            commit = objects.commit(cursor)
+        except GarbledError as error:
+            chain.findings.append(Mismatch(commit=cursor, check="objects", message=error.message))
             break
         message = parse_message(commit.message)
         if message is None or message.trailers.get("Swarm-Run") != run.run_id:
@@ -88,11 +82,11 @@ def walk(objects: SealedObjects, layout: RunLayout, tip: str, base: str | None) 
             break
         cursor = commit.parents[0]
         if message.trailers.get("Swarm-Kind") == Kind.RUN:
-            origin = _origin(item)
-            if origin is None:
+            origin = message.trailers.get("Swarm-Forked-From", "").partition(" ")[0]
+            if not RUN_ID.fullmatch(origin):
                 chain.base = cursor
                 break
-            run = origin
+            run = RunLayout(origin)
     chain.commits.reverse()
     chain.findings += _formats(chain.commits)
     if chain.base is None:
@@ -102,15 +96,7 @@ def walk(objects: SealedObjects, layout: RunLayout, tip: str, base: str | None) 
     return chain
 
 
-def _commit(objects: SealedObjects, commit_id: str, chain: Chain) -> SealedCommit | None:
-    try:
-        return objects.commit(commit_id)
-    except GarbledError as error:
-        chain.findings.append(Mismatch(commit=commit_id, check="objects", message=error.message))
-        return None
-
-
-def _foreign(commits: list[str]) -> Iterator[Mismatch]:
+def _foreign(commits: Sequence[str]) -> Iterator[Mismatch]:
     if commits:
         which = "a commit" if len(commits) == 1 else f"{len(commits)} commits, this one the newest,"
         yield Mismatch(commit=commits[0], check="chain", message=f"{which} that git-swarm did not write for this run")
@@ -120,29 +106,23 @@ def _form(item: ChainCommit) -> Iterator[Mismatch]:
     """A straight line of messages as git-swarm writes them."""
     commit, message = item.commit, item.message
     if len(commit.parents) != 1:
-        yield _finding(item, "chain", f"it has {len(commit.parents)} parents: a run is a straight line")
+        yield item.finding("chain", f"it has {len(commit.parents)} parents: a run is a straight line")
     trailers = "\n".join(f"{name}: {value}" for name, value in message.trailers.items())
     parts = (message.subject, message.body, trailers)
     if commit.message != "\n\n".join(part for part in parts if part) + "\n":
-        yield _finding(item, "chain", "its message has lines that git-swarm did not write")
+        yield item.finding("chain", "its message has lines that git-swarm did not write")
     forked_from = message.trailers.get("Swarm-Forked-From")
     if forked_from is not None and forked_from.split()[1:] != list(commit.parents):
-        yield _finding(item, "chain", f"Swarm-Forked-From says {forked_from}, its parent is another commit")
+        yield item.finding("chain", f"Swarm-Forked-From says {forked_from}, its parent is another commit")
 
 
-def _formats(commits: list[ChainCommit]) -> Iterator[Mismatch]:
+def _formats(commits: Sequence[ChainCommit]) -> Iterator[Mismatch]:
     """A run keeps the format that it began with."""
     first = commits[0].message.trailers.get("Swarm-Format") if commits else None
     for item in commits:
-        name = item.message.trailers.get("Swarm-Format")
+        name = item.trailers.get("Swarm-Format")
         if name != first or name not in FORMATS:
-            yield _finding(item, "trailers", f"Swarm-Format says {name}")
-
-
-def _origin(item: ChainCommit) -> RunLayout | None:
-    """The run that this one was forked from."""
-    run = item.message.trailers.get("Swarm-Forked-From", "").partition(" ")[0]
-    return RunLayout(run) if RUN_ID.fullmatch(run) else None
+            yield item.finding("trailers", f"Swarm-Format says {name}")
 
 
 class ChainCounts(Struct, frozen=True):
@@ -241,7 +221,7 @@ def executed_chain(objects: SealedObjects, chain: Chain) -> Chain:
 
     Its base is the one that the run began on.
     """
-    if not any(REBASED_FROM in item.message.trailers for item in chain.commits):
+    if not any(REBASED_FROM in item.trailers for item in chain.commits):
         return _with_bases(chain)
     found = Chain(chain.layout, base=chain.base)
     before: str | None = None
@@ -249,14 +229,14 @@ def executed_chain(objects: SealedObjects, chain: Chain) -> Chain:
         origin = _copied_from(objects, item, found)
         found.commits.append(origin)
         if origin is not item:
-            found.copies[origin.commit.id] = item.commit.id
+            found.copies[origin.id] = item.id
             found.findings += _differences(objects, item, origin)
         if before is not None and _executed(objects, origin.commit.parents) != before:
-            found.findings.append(_finding(origin, "chain", "its parent is not the step before it"))
-        before = origin.commit.id
+            found.findings.append(origin.finding("chain", "its parent is not the step before it"))
+        before = origin.id
     found.findings += _tested_code(objects, chain, found)
     first = found.commits[0]
-    if first.message.trailers.get("Swarm-Kind") == Kind.RUN and first.commit.parents:
+    if first.trailers.get("Swarm-Kind") == Kind.RUN and first.commit.parents:
         found.base = first.commit.parents[0]
     return _with_bases(found)
 
@@ -264,30 +244,30 @@ def executed_chain(objects: SealedObjects, chain: Chain) -> Chain:
 def check_copied_notes(chain: Chain, notes: RunNotes) -> Iterator[Mismatch]:
     """A copy has the notes of its commit; what was decided after it may follow."""
     for item in chain.commits:
-        executed, copy = item.commit.id, chain.copies.get(item.commit.id)
+        executed, copy = item.id, chain.copies.get(item.id)
         if copy is None:
             continue
         events = {(notes.events or {}).get(name) for name in (executed, copy)} - {None}
         if len(events) > 1:
-            yield _finding(item, "notes", f"the events note of its copy {copy[:12]} is another one")
-        routing = notes.routing or {}
-        if not routing.get(copy, b"").startswith(routing.get(executed, b"")):
-            yield _finding(item, "notes", f"the routing note of its copy {copy[:12]} begins otherwise")
+            yield item.finding("notes", f"the events note of its copy {copy[:12]} is another one")
+        made, own = ((notes.routing or {}).get(name) for name in (copy, executed))
+        if own is not None and not (made is not None and made.content.startswith(own.content)):
+            yield item.finding("notes", f"the routing note of its copy {copy[:12]} begins otherwise")
 
 
 def _copied_from(objects: SealedObjects, item: ChainCommit, found: Chain) -> ChainCommit:
     """What a copy was made from; itself, if it is none or that cannot be read."""
-    name = item.message.trailers.get(REBASED_FROM)
+    name = item.trailers.get(REBASED_FROM)
     if name is None:
         return item
     try:
         commit = objects.commit(name)
     except (GarbledError, ValueError) as error:
-        found.findings.append(_finding(item, "objects", f"{REBASED_FROM} names {name}: {error}"))
+        found.findings.append(item.finding("objects", f"{REBASED_FROM} names {name}: {error}"))
         return item
     message = parse_message(commit.message)
     if message is None or message.trailers.get("Swarm-Run") != item.layout.run_id:
-        found.findings.append(_finding(item, "chain", f"{REBASED_FROM} names {name}, no commit of the run"))
+        found.findings.append(item.finding("chain", f"{REBASED_FROM} names {name}, no commit of the run"))
         return item
     return ChainCommit(item.layout, commit, message)
 
@@ -295,34 +275,34 @@ def _copied_from(objects: SealedObjects, item: ChainCommit, found: Chain) -> Cha
 def _differences(objects: SealedObjects, copy: ChainCommit, origin: ChainCommit) -> Iterator[Mismatch]:
     one, other = copy.commit, origin.commit
     if one.message != copied_message(other.message, other.id):
-        yield _finding(copy, "trailers", f"its message is not that of {other.id}")
+        yield copy.finding("trailers", f"its message is not that of {other.id}")
     if (one.author, one.committer) != (other.author, other.committer):
-        yield _finding(copy, "chain", f"its author or committer is not that of {other.id}")
+        yield copy.finding("chain", f"its author or committer is not that of {other.id}")
     folder = copy.layout.base
     try:
         entries = [objects.entry(commit.tree, folder) for commit in (one, other)]
     except GarbledError as error:
-        yield _finding(copy, "objects", error.message)
+        yield copy.finding("objects", error.message)
         return
     if entries[0] != entries[1]:
-        yield _finding(copy, "paths", f"is not as in {other.id}", folder)
+        yield copy.finding("paths", f"is not as in {other.id}", folder)
 
 
 def _tested_code(objects: SealedObjects, chain: Chain, found: Chain) -> Iterator[Mismatch]:
     """The copy of the step that ended the rebase has the code that was tested."""
     copies = {copy: executed for executed, copy in found.copies.items()}
-    ends = (item for item in reversed(chain.commits) if item.commit.id in copies)
-    newest = next((item for item in ends if REBASED in item.message.trailers), None)
-    if newest is None or newest.message.trailers[REBASED].partition(" ")[0] != chain.base:
+    ends = (item for item in reversed(chain.commits) if item.id in copies)
+    newest = next((item for item in ends if REBASED in item.trailers), None)
+    if newest is None or newest.trailers[REBASED].partition(" ")[0] != chain.base:
         return
     try:
-        origin = objects.commit(copies[newest.commit.id])
+        origin = objects.commit(copies[newest.id])
         codes = {objects.with_folder(commit.tree, RUNS_FOLDER, None) for commit in (newest.commit, origin)}
     except GarbledError as error:
-        yield _finding(newest, "objects", error.message)
+        yield newest.finding("objects", error.message)
         return
     if len(codes) > 1:
-        yield _finding(newest, "paths", f"its code is not that of {origin.id}")
+        yield newest.finding("paths", f"its code is not that of {origin.id}")
 
 
 def _executed(objects: SealedObjects, parents: tuple[str, ...]) -> str | None:
@@ -340,11 +320,6 @@ def _with_bases(chain: Chain) -> Chain:
     if chain.base is not None:
         ground = RunBase(chain.base, chain.base)
         for item in chain.commits:
-            ground = ground.after(item.message.trailers)
-            chain.bases[item.commit.id] = ground.base
+            ground = ground.after(item.trailers)
+            chain.bases[item.id] = ground.base
     return chain
-
-
-def _finding(item: ChainCommit, check: Check, message: str, path: str | None = None) -> Mismatch:
-    step = link_name(item.message.trailers)
-    return Mismatch(commit=item.commit.id, step=step, check=check, path=path, message=message)

@@ -13,12 +13,12 @@ from gitswarm.git.objects import FILE
 from gitswarm.ledger.journal import payload_problems
 from gitswarm.ledger.layout import HUMAN, KERNEL, STORED_AS_THEY_ARE, expired_events
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.verify.commit_reader import Link, Mismatch, in_runs, shown
+from gitswarm.ledger.verify.commit_reader import Link, Mismatch, shown
 from gitswarm.records.base import Record
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, LoggedEvent, TranscriptLine
 from gitswarm.records.evidence import DiffSummary, Evidence
-from gitswarm.records.execution import Execution
+from gitswarm.records.execution import RUNS_FOLDER, Execution
 from gitswarm.records.receipt import PartialHandoff, Receipt
 from gitswarm.records.routing import Proposal
 from gitswarm.records.run_spec import RunSpec
@@ -83,7 +83,7 @@ class FileReader:
         if link.execution is None:
             return CommitFiles(events=events, lines=lines)
         execution = link.execution
-        engine = link.trailers.get("Swarm-Engine", "").partition("/")[0]
+        engine = link.engine
         self._lines(execution.transcript(engine), _transcript_line().validate_json, needed=False)
         return CommitFiles(
             receipt=self._record(execution.receipt, Receipt),
@@ -190,7 +190,7 @@ def check_paths(link: Link, files: CommitFiles, begun: CommitFiles) -> Iterator[
     """
     declared = _declared(link, files, begun)
     for change in link.changes:
-        if not in_runs(change.path):
+        if not _in_runs(change.path):
             continue
         path = shown(change.path)
         if not change.path.startswith(f"{link.layout.base}/"):
@@ -215,7 +215,7 @@ def _is_own(link: Link, path: str, declared: frozenset[str]) -> bool:
         return name.partition("/")[2].startswith(PROPOSALS.removeprefix("/"))
     if execution is None:
         return path == link.events or name.partition("/")[2] == PARTIAL
-    engine = link.trailers.get("Swarm-Engine", "").partition("/")[0]
+    engine = link.engine
     own = (execution.receipt, execution.envelope, execution.evidence, execution.events, execution.transcript(engine))
     if path == execution.base_tests:
         return engine == "command"
@@ -261,7 +261,7 @@ def _agent(link: Link, files: CommitFiles, begun: CommitFiles) -> Iterator[Misma
 
 def _code(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
     """Only steps change code; a failed one's is kept elsewhere; what a step changed is what its evidence says."""
-    changed = {shown(change.path) for change in link.changes if not in_runs(change.path)}
+    changed = {shown(change.path) for change in link.changes if not _in_runs(change.path)}
     if link.kind is not Kind.STEP or (link.is_failed and not link.parallel):
         for path in sorted(changed):
             yield link.finding("paths", "is code, which this commit may not change", path)
@@ -274,3 +274,7 @@ def _code(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
 def _changed_paths(diff: DiffSummary) -> set[str]:
     renamed = {file.old_path for file in diff.files if file.old_path and file.change == "renamed"}
     return {file.path for file in diff.files} | renamed
+
+
+def _in_runs(path: str) -> bool:
+    return path == RUNS_FOLDER or path.startswith(f"{RUNS_FOLDER}/")

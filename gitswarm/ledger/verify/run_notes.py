@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.reading import holds_only_entries, is_corrupt, parse_note
-from gitswarm.ledger.verify.commit_reader import Link, Mismatch
+from gitswarm.ledger.reading import Entry, RoutingNote
+from gitswarm.ledger.verify.commit_reader import Link, Mismatch, Seal
 from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.records.event import EventKind
 from gitswarm.records.routing import Decision
 
 
 class RunNotes(Struct, frozen=True):
-    """The notes of a run as they are today. `events`: commit → blob id; `routing`: commit → content, of those that
-    can be read; None: there is no such ref here. `forks`: every decision in them that is about a fork."""
+    """The notes of a run as they are today. `events`: commit → blob id; `routing`: commit → note, of those that can
+    be read; None: there is no such ref here. `forks`: every decision in them that is about a fork."""
 
     events: Mapping[str, str] | None
-    routing: Mapping[str, bytes] | None
+    routing: Mapping[str, RoutingNote] | None
     forks: tuple[Decision, ...] = ()
 
 
@@ -36,12 +36,14 @@ def missing_notes(layout: RunLayout, today: RunNotes) -> Iterator[Mismatch]:
 def check_notes(link: Link, today: RunNotes) -> Iterator[Mismatch]:
     """The events note is the file in the tree; the parent's notes begin with what this commit sealed of them."""
     if today.events is not None and not link.parallel:
-        yield from _events(link, today.events)
-    if today.routing is not None and not link.parallel:
-        yield from _routing(link, today.routing.get(link.id, b""))
-    if link.kind is Kind.RUN:
-        return
-    seal = link.seal
+        yield from _events(link, today.events.get(link.id))
+    if today.routing is not None and not link.parallel and link.id in today.routing:
+        yield from _routing(link, today.routing[link.id])
+    if link.kind is not Kind.RUN:
+        yield from _sealed(link, link.seal, today.routing)
+
+
+def _sealed(link: Link, seal: Seal | None, today: Mapping[str, RoutingNote] | None) -> Iterator[Mismatch]:
     if seal is None:
         if link.parent_events is not None:
             yield link.finding("notes", "Swarm-Prev-Notes is missing")
@@ -51,35 +53,30 @@ def check_notes(link: Link, today: RunNotes) -> Iterator[Mismatch]:
     if seal.routing_id is None and link.trailers.get("Swarm-By") != "command":
         # A command that a person typed out of band may stand on an end, after which nothing was decided.
         yield link.finding("notes", "Swarm-Prev-Notes names no decision that led here")
-    elif seal.routing is not None and today.routing is not None:
-        yield from _sealed(link, seal.routing, today.routing.get(link.parent or ""))
+    elif seal.routing is not None and today is not None:
+        found = today.get(link.parent or "")
+        if found is None:
+            message = f"the routing note of {link.parent} is missing; git cat-file -p {seal.routing_id} has it"
+            yield link.warning("notes", message)
+        elif not found.content.startswith(seal.routing.content):
+            message = f"the routing note of {link.parent} is not what it was when this was committed"
+            yield link.finding("notes", message)
 
 
-def _events(link: Link, noted: Mapping[str, str]) -> Iterator[Mismatch]:
-    note = noted.get(link.id)
+def _events(link: Link, note: str | None) -> Iterator[Mismatch]:
     if note is None and link.own_events is not None:
         yield link.warning("notes", "the events note is missing; the tree has what it said", link.events)
     elif note != link.own_events:
         yield link.finding("notes", "the events note is not the file in the tree", link.events)
 
 
-def _routing(link: Link, note: bytes) -> Iterator[Mismatch]:
-    if is_corrupt(note):
+def _routing(link: Link, note: RoutingNote) -> Iterator[Mismatch]:
+    if note.is_corrupt:
         yield link.finding("notes", "its routing note has a line that is not a decision")
-    elif any(entry.seq != number for number, entry in enumerate(parse_note(note), start=1)):
+    elif any(entry.seq != number for number, entry in enumerate(note.entries, start=1)):
         yield link.finding("notes", "the decisions in its routing note do not count from 1 without gaps")
-    elif not holds_only_entries(note):
+    elif not note.holds_only_entries:
         yield link.warning("notes", "its routing note has more than its decisions: somebody added to it")
-
-
-def _sealed(link: Link, sealed: bytes, today: bytes | None) -> Iterator[Mismatch]:
-    if today is None:
-        message = (
-            f"the routing note of {link.parent} is missing; git cat-file -p {link.seal and link.seal.routing_id}"
-        )
-        yield link.warning("notes", f"{message} has it")
-    elif not today.startswith(sealed):
-        yield link.finding("notes", f"the routing note of {link.parent} is not what it was when this was committed")
 
 
 def check_decision(link: Link, files: CommitFiles, today: RunNotes) -> Iterator[Mismatch]:
@@ -88,14 +85,15 @@ def check_decision(link: Link, files: CommitFiles, today: RunNotes) -> Iterator[
     first = files.events[0] if files.events else None
     if link.kind is Kind.RUN or first is None or first.kind is not EventKind.ROUTE_DECISION:
         return
-    if "Swarm-Fork" in link.trailers and today.routing is not None:
-        start = link.trailers["Swarm-Fork"]
+    start = link.trailers.get("Swarm-Fork")
+    known: Sequence[Entry]
+    if start is not None and today.routing is not None:
         known = [decision for decision in today.forks if decision.fork and decision.fork.commit == start]
-    elif "Swarm-Fork" not in link.trailers and link.seal is not None and link.seal.routing is not None:
-        known = [entry for entry in parse_note(link.seal.routing)[-1:] if isinstance(entry, Decision)]
+    elif start is None and link.seal is not None and link.seal.routing is not None:
+        known = link.seal.routing.entries[-1:]
     else:
         return
-    if not any(_is_logged_as(decision, first.payload) for decision in known):
+    if not any(isinstance(each, Decision) and _is_logged_as(each, first.payload) for each in known):
         yield link.finding("events", "the decision that led there is not the one in the routing note", link.events)
 
 

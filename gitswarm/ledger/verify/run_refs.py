@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -17,7 +18,6 @@ from gitswarm.git.sealed import SealedObjects
 from gitswarm.ledger.approval import LANDED, ApprovalKind
 from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
 from gitswarm.ledger.merging import Landing, common_bases, landings, merged_code, recorded_landings
-from gitswarm.ledger.reading import parse_note
 from gitswarm.ledger.verify.chain import Chain, StepKey
 from gitswarm.ledger.verify.commit_reader import Link, LinkReader, Mismatch
 from gitswarm.ledger.verify.run_notes import RunNotes
@@ -30,17 +30,19 @@ _GITHUB = "noreply@github.com"
 
 def read_notes(refs: Refs, reader: LinkReader, layout: RunLayout) -> RunNotes:
     """Today's notes of a run; what cannot be read of them is a finding of the reader."""
-    events = _noted(refs, reader, layout.events_notes)
-    routing = _noted(refs, reader, layout.routing_notes)
-    where = Mismatch(check="notes", path=layout.routing_notes, message="")
-    contents = {
-        commit: reader.blob(blob_id, where.model_copy(update={"commit": commit}))
-        for commit, blob_id in (routing or {}).items()
-    }
-    whole = {commit: content for commit, content in contents.items() if content is not None}
-    entries = [entry for content in whole.values() for entry in parse_note(content)]
+    events, routing = (_noted(refs, reader, ref) for ref in (layout.events_notes, layout.routing_notes))
+    notes = {}
+    for commit, blob_id in (routing or {}).items():
+        where = partial(_unreadable_note, layout.routing_notes, commit)
+        if (note := reader.note(blob_id, where)) is not None:
+            notes[commit] = note
+    entries = (entry for note in notes.values() for entry in note.entries)
     forks = tuple(entry for entry in entries if isinstance(entry, Decision) and entry.fork is not None)
-    return RunNotes(events, whole if routing is not None else None, forks)
+    return RunNotes(events, notes if routing is not None else None, forks)
+
+
+def _unreadable_note(ref: str, commit: str, message: str) -> Mismatch:
+    return Mismatch(commit=commit, check="notes", path=ref, message=message)
 
 
 def _noted(refs: Refs, reader: LinkReader, ref: str) -> dict[str, str] | None:

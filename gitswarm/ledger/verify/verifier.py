@@ -28,7 +28,7 @@ from gitswarm.ledger.verify.chain import (
     executed_chain,
     walk,
 )
-from gitswarm.ledger.verify.commit_reader import CHECKS, Check, Link, LinkReader, Mismatch, Report
+from gitswarm.ledger.verify.commit_reader import CHECKS, ChainCommit, Check, Link, LinkReader, Mismatch, Report
 from gitswarm.ledger.verify.commit_record import check_events, check_trailers
 from gitswarm.ledger.verify.run_files import CommitFiles, FileReader, check_paths, check_payloads
 from gitswarm.ledger.verify.run_notes import RunNotes, check_decision, check_notes, missing_notes
@@ -141,7 +141,7 @@ class _Verification(Struct):
         elif chain.base is not None and chain.base != base:
             message = f"{layout.base_ref} points here, the run began on {chain.base}"
             yield Mismatch(commit=base, check="chain", message=message)
-        own = next((item.commit.id for item in reversed(chain.commits) if item.layout == layout), None)
+        own = next((item.id for item in reversed(chain.commits) if item.layout == layout), None)
         if own is None or chain.findings:
             return
         try:
@@ -158,7 +158,7 @@ class _Verification(Struct):
         """The commits of parallel steps: those that the refs hold, and those that the chain names."""
         held = dict.fromkeys(sibling_commits(self.repository.refs, self.layout), self.layout)
         for item in self.chain.commits:
-            named = item.message.trailers.get("Swarm-Fork-Commit")
+            named = item.trailers.get("Swarm-Fork-Commit")
             if named is not None and named not in held and self.reader.objects.has(named):
                 held[named] = item.layout
         for commit_id, layout in held.items():
@@ -170,7 +170,7 @@ class _Verification(Struct):
             message = parse_message(commit.message)
             if message is None or message.trailers.get("Swarm-Run") != layout.run_id:
                 continue  # a person may have put it there
-            link = self.reader.read(layout, commit, message, parallel=True)
+            link = self.reader.read(ChainCommit(layout, commit, message), parallel=True)
             if link is not None:
                 self.siblings[commit_id] = link
 
@@ -179,7 +179,7 @@ class _Verification(Struct):
         counts, earlier = ChainCounts(), set[str]()
         gaps = self._gaps()
         for item in self.chain.commits:
-            link = self.reader.read(item.layout, item.commit, item.message)
+            link = self.reader.read(item)
             if link is None:
                 continue
             files = self._check_commit(link)

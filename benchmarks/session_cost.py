@@ -24,10 +24,11 @@ from msgspec import Struct, field
 
 from benchmarks.projects import Checkout, environment
 from gitswarm.engines.adapter import EngineSetup
+from gitswarm.engines.agent_session import USUAL_TOOLS
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.claude_code import find_program
 from gitswarm.engines.codex.codex_cli import ADAPTER as CODEX
-from gitswarm.engines.gemini.settings_home import USUAL_TOOLS, SettingsHome, arguments
+from gitswarm.engines.gemini.settings_home import SettingsHome, arguments
 from tests.codex.stage import FETCHED
 from tests.loopback.api import Asked, Reply, say, use
 from tests.loopback.server import Loopback, serving

@@ -152,9 +152,9 @@ class EngineAdapter(ABC):
         return ()
 
     def longest_s(self, settings: Mapping[str, JsonValue]) -> float | None:
-        """How long one step may take; None: nothing but the budget bounds it."""
-        del settings
-        return None
+        """How long one step may take, by its setting `step_timeout`; None: nothing but the budget bounds it."""
+        found: float | None = getattr(self.settings.model_validate(settings), "step_timeout", None)
+        return found
 
     def stub(self, script: Script | None, clock: Clock) -> Engine:
         """It, without a model."""

@@ -5,7 +5,10 @@ decision, which comes in bounded time and is a no where there is none.
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,6 +19,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from gitswarm.engines import hook_client
 from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Verdict
 
 _QUESTION_BYTES = 64 << 20
@@ -92,6 +96,37 @@ DECISION_S = 20.0
 
 Question = Mapping[str, JsonValue]
 Answer = dict[str, JsonValue]
+
+
+def hook_command(socket: Path, depth: int) -> str:
+    """The shell line by which an agent's CLI asks at `socket`.
+
+    :param depth: of the containment that it runs in.
+    """
+    # From inside of a sandbox we have no number: 0 is whoever listens outside.
+    owner = os.getpid() if depth == 0 else 0
+    return shlex.join((sys.executable, "-I", "-S", hook_client.__file__, str(socket), str(owner)))
+
+
+def asked_call(question: Question) -> tuple[str, Mapping[str, JsonValue]] | Deny:
+    """The tool and the input that a hook asks about."""
+    tool, given = question.get("tool_name"), question.get("tool_input")
+    if isinstance(tool, str) and isinstance(given, dict):
+        return tool, given
+    return undecided("a question without a tool")
+
+
+def pre_tool_use_answer(verdict: Verdict) -> Answer:
+    """As hooks of the kind PreToolUse are answered."""
+    answer: Answer = {"hookEventName": "PreToolUse"}
+    match verdict:
+        case Allow():
+            answer |= {"permissionDecision": "allow"}
+        case Rewrite():
+            answer |= {"permissionDecision": "allow", "updatedInput": dict(verdict.input)}
+        case Deny():
+            answer |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
+    return {"hookSpecificOutput": answer}
 
 
 def judged(decide: Decide, tool: str, given: Mapping[str, JsonValue], timeout_s: float = DECISION_S) -> Verdict:

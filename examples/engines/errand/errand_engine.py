@@ -168,8 +168,5 @@ class ErrandAdapter(EngineAdapter):
             return Program(None, problem=f"there is no errand at {path}", advice=self.install)
         return Program(path, version)
 
-    def longest_s(self, settings: Mapping[str, JsonValue]) -> float:
-        return Settings.model_validate(settings).step_timeout
-
 
 ADAPTER = ErrandAdapter()

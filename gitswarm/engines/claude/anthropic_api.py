@@ -14,6 +14,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from gitswarm.engines.agent_session import token_cost
 from gitswarm.engines.claude.provider import ClaudeProfile, DirectAccess
 from gitswarm.errors import EngineMissingError, SwarmError
 from gitswarm.records.receipt import Tokens
@@ -98,8 +99,7 @@ def ask_directly(question: RouteQuestion, system: str, model: str, access: Direc
         return RouteAnswer(cost_usd=None, problem=f"no answer: {cause}")
     used = reply.usage
     prompt = used.input_tokens + (used.cache_creation_input_tokens or 0) + (used.cache_read_input_tokens or 0)
-    price = access.prices(model)
-    cost = None if price is None else (prompt * price[0] + used.output_tokens * price[1]) / 1_000_000
+    cost = token_cost(access.prices(model), prompt, used.output_tokens)
     tokens = Tokens.of(prompt, used.output_tokens)
     if reply.stop_reason != "end_turn":
         ended = _ENDED.get(reply.stop_reason or "", f"the answer ended with {reply.stop_reason}")

@@ -176,8 +176,5 @@ class ClaudeAdapter(EngineAdapter):
         reads = {"project", "local"} & set(ClaudeSettings.model_validate(settings).setting_sources)
         return _READ_BY_ITSELF if reads else ()
 
-    def longest_s(self, settings: Mapping[str, JsonValue]) -> float:
-        return ClaudeSettings.model_validate(settings).step_timeout
-
 
 ADAPTER = ClaudeAdapter()

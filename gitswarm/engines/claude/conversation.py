@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-from pydantic import JsonValue
 
+from gitswarm.engines.agent_session import retry_event
 from gitswarm.engines.base import Emit
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.messages import (
@@ -31,7 +31,6 @@ from gitswarm.engines.claude.messages import (
 from gitswarm.engines.claude.session_outcome import LastWords
 from gitswarm.engines.handoff import encodable, encodable_input
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
-from gitswarm.records.event import Event, EventKind
 from gitswarm.records.receipt import Tokens
 from gitswarm.records.safety import Deny, Rewrite, Verdict
 from gitswarm.records.text import usd
@@ -226,8 +225,3 @@ class Conversation(Struct):
 def _kind_of(starter: OpenCall | None) -> str:
     kind = starter.given.get("subagent_type") if starter is not None else None
     return kind if isinstance(kind, str) and kind else "subagent"
-
-
-def retry_event(attempt: int, of: int, wait_s: float, reason: str) -> Event:
-    payload: dict[str, JsonValue] = {"attempt": attempt, "of": of, "wait_s": round(wait_s, 1), "reason": reason}
-    return Event(EventKind.ENGINE_RETRY, payload)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +14,7 @@ from msgspec.structs import replace
 
 from gitswarm.containment import Uncontained
 from gitswarm.engines.adapter import Program
+from gitswarm.engines.agent_session import FINALIZE, FINALIZE_S, NAVIGATOR, named_model, session_folder
 from gitswarm.engines.base import (
     Capabilities,
     Emit,
@@ -29,16 +28,7 @@ from gitswarm.engines.claude.claude_code import CAPABILITIES, INSTALL_SDK, find_
 from gitswarm.engines.claude.config_folder import StoredSession, config_folder, keep_session, lay_session_out
 from gitswarm.engines.claude.conversation import Conversation, Meter
 from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.claude.order import (
-    FINALIZE,
-    NAVIGATOR,
-    NO_MODEL,
-    SessionOrder,
-    Transport,
-    finalize_order,
-    route_order,
-    work_order,
-)
+from gitswarm.engines.claude.order import SessionOrder, Transport, finalize_order, route_order, work_order
 from gitswarm.engines.claude.phases import Phases, SessionLimits, confined_order
 from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.engines.claude.session_outcome import Phase, Worked, step_result
@@ -49,7 +39,6 @@ from gitswarm.records.event import Event
 from gitswarm.records.receipt import EngineOutcome, Tokens, ToolSource
 from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 
-_FINALIZE_S = 300.0
 _HANDING_OVER = ("ok", "max_turns", "denied")
 """How work may have ended that can be handed over."""
 _REFUSED_KEY = (401, 402, 403)
@@ -110,7 +99,7 @@ class ClaudeEngine(Struct, frozen=True):
                 elif worked.work.session is not None and worked.work.outcome.kind in _HANDING_OVER:
                     recorder.note("user", FINALIZE)
                     last = finalize_order(order, worked.work.session)
-                    watch = SessionLimits(time.monotonic() + _FINALIZE_S, _FINALIZE_S, request.ended)
+                    watch = SessionLimits(time.monotonic() + FINALIZE_S, FINALIZE_S, request.ended)
                     final = self._phases(partial(start, is_told=False)).run(last, watch, worked.work)
                     worked = replace(worked, final=final)
         except (StepEndedError, StorageError):
@@ -135,7 +124,7 @@ class ClaudeEngine(Struct, frozen=True):
         :raises TimeoutError: there was no answer in time.
         """
         access = self.profile.direct(terms.env)
-        if access is None or terms.model in NO_MODEL:
+        if access is None or named_model(terms.model) is None:
             return self._route_in_session(question, terms)
         if not is_installed():
             return RouteAnswer()
@@ -178,15 +167,11 @@ class ClaudeEngine(Struct, frozen=True):
             yield EngineOutcome(kind="engine_missing", detail=program.told)
             return
         recorder.note("system", self.profile.additions(program.version))
-        asked.scratch.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=asked.scratch))
-        try:
+        with session_folder(asked.scratch) as folder:
             made = order(program.path, folder)
             confined = not isinstance(asked.containment, Uncontained)
             with asked.containment.served():
                 yield confined_order(made, asked.containment) if confined else made
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _phases(self, start: Callable[[], Conversation]) -> Phases:
         return Phases(self.transport, start, self.profile.settings.attempts, self.profile.retry_wait_s)

@@ -190,13 +190,13 @@ def read_line(line: bytes) -> Iterator[Said]:
 def read_message(message: JsonMessage) -> Iterator[Said]:
     kind = message.get("type")
     if kind == "system":
-        yield from system(message)
+        yield from _system(message)
     elif kind == "assistant":
         yield from _assistant(message)
     elif kind == "user":
         yield from _user(message)
     elif kind == "stream_event":
-        yield from streamed(_object(message.get("event")), message.get("parent_tool_use_id"))
+        yield from _streamed(_object(message.get("event")), message.get("parent_tool_use_id"))
     elif kind == "rate_limit_event":
         limit = _object(message.get("rate_limit_info"))
         if limit.get("status") == "rejected":
@@ -205,7 +205,7 @@ def read_message(message: JsonMessage) -> Iterator[Said]:
         yield _result(message)
 
 
-def system(message: JsonMessage) -> Iterator[Said]:
+def _system(message: JsonMessage) -> Iterator[Said]:
     subtype = message.get("subtype")
     if subtype == "init":
         yield Began(_text(message.get("session_id")), _text(message.get("model")))
@@ -226,7 +226,7 @@ def system(message: JsonMessage) -> Iterator[Said]:
 def _assistant(message: JsonMessage) -> Iterator[Said]:
     parent = message.get("parent_tool_use_id")
     content = _object(message.get("message"))
-    yield from counted(content, parent)
+    yield from _counted(content, parent)
     error = message.get("error")
     for block in _objects(content.get("content")):
         if block.get("type") == "tool_use":
@@ -239,15 +239,15 @@ def _assistant(message: JsonMessage) -> Iterator[Said]:
             yield Spoke("assistant", _text(block.get("text")))
 
 
-def streamed(event: JsonMessage, parent: JsonValue) -> Iterator[AnswerUsage]:
+def _streamed(event: JsonMessage, parent: JsonValue) -> Iterator[AnswerUsage]:
     """What an event of the provider's own stream says about tokens: at the begin of an answer, and at its end."""
     if event.get("type") == "message_start":
-        yield from counted(_object(event.get("message")), parent)
+        yield from _counted(_object(event.get("message")), parent)
     elif event.get("type") == "message_delta":
         yield _counts(None, "", _object(event.get("usage")), parent)
 
 
-def counted(answer: JsonMessage, parent: JsonValue) -> Iterator[AnswerUsage]:
+def _counted(answer: JsonMessage, parent: JsonValue) -> Iterator[AnswerUsage]:
     """What a whole answer, or its begin, says about tokens; nothing where the CLI itself speaks."""
     used, name = _object(answer.get("usage")), _text(answer.get("id"))
     if used and name and answer.get("model") != _NO_MODEL:
@@ -274,7 +274,7 @@ def _user(message: JsonMessage) -> Iterator[Said]:
         content = [{"type": "text", "text": content}]
     for block in _objects(content):
         if block.get("type") == "tool_result":
-            output = flat(block.get("content"))
+            output = _flat(block.get("content"))
             yield Returned(_text(block.get("tool_use_id")), output, success=block.get("is_error") is not True)
         elif block.get("type") == "text" and message.get("parent_tool_use_id") is None:
             yield Spoke("user", _text(block.get("text")))
@@ -292,11 +292,11 @@ def _result(message: JsonMessage) -> Ended:
         errors=tuple(_text(error) for error in errors) if isinstance(errors, list) else (),
         status=_integer(message.get("api_error_status")),
         structured=message.get("structured_output"),
-        usage=usage(_object(message.get("usage")), models, message.get("total_cost_usd")),
+        usage=_usage(_object(message.get("usage")), models, message.get("total_cost_usd")),
     )
 
 
-def usage(own: JsonMessage, models: Sequence[JsonMessage], cost: JsonValue) -> Usage:
+def _usage(own: JsonMessage, models: Sequence[JsonMessage], cost: JsonValue) -> Usage:
     """
     :param own: tokens of this process, as the API names them.
     :param models: tokens of the whole session by model, as the CLI names them.
@@ -315,7 +315,7 @@ def _sum(counts: Sequence[JsonMessage], *names: str) -> int:
     return sum(_integer(each.get(name)) or 0 for each in counts for name in names)
 
 
-def flat(content: JsonValue) -> str:
+def _flat(content: JsonValue) -> str:
     """What a tool returned, as text; pictures and the like by their kind."""
     if isinstance(content, list):
         parts = [_object(part) for part in content]

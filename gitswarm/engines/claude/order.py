@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from gitswarm.containment import UNCONTAINED, Containment, Uncontained
 from gitswarm.engines import launch
+from gitswarm.engines.agent_session import FINALIZE, NAVIGATOR, USUAL_TOOLS, named_model
 from gitswarm.engines.base import RouteTerms, StepRequest
 from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.gate import Gate
@@ -85,17 +86,6 @@ class Transport(Protocol):
         the transport's own waits for it any more; its processes are the caller's to end."""
 
 
-USUAL_TOOLS = ("Read", "Write", "Edit", "Bash", "Grep", "Glob")
-"""For a station that names none."""
-
-FINALIZE = (
-    "The work of this step is over, and no tools are left. Hand over now: fill in the handoff from what you did and "
-    "saw in this session, by the rules that you were given for its status. What you did not check you did not verify."
-)
-NAVIGATOR = "You are the navigator of a run of software agents. You choose where it goes on, from what you are given."
-NO_MODEL = ("default", "none")
-
-
 def work_order(request: StepRequest, profile: ClaudeProfile, program: Path, folder: Path) -> SessionOrder:
     """
     :param folder: the session's own.
@@ -110,7 +100,7 @@ def work_order(request: StepRequest, profile: ClaudeProfile, program: Path, fold
         program=program,
         tools=_by_every_name(terms.tools or USUAL_TOOLS),
         system=request.prompt.system,
-        model=None if request.model in NO_MODEL else request.model,
+        model=named_model(request.model),
         max_turns=terms.max_turns,
         max_cost_usd=terms.max_cost_usd,
         max_tokens=terms.max_tokens,
@@ -146,6 +136,6 @@ def route_order(
         program=program,
         system=NAVIGATOR,
         bare=True,
-        model=None if terms.model in NO_MODEL else terms.model,
+        model=named_model(terms.model),
         schema=question.schema,
     )

@@ -18,9 +18,10 @@ from msgspec.structs import replace
 
 from gitswarm.containment import Containment
 from gitswarm.engines import hook_client
+from gitswarm.engines.agent_session import CONTINUE, retry_event
 from gitswarm.engines.base import SESSION_MARKER, StepEndedError
 from gitswarm.engines.claude.config_folder import bring_login, config_folder
-from gitswarm.engines.claude.conversation import Conversation, retry_event
+from gitswarm.engines.claude.conversation import Conversation
 from gitswarm.engines.claude.messages import Ended, Gone, Returned, Said, Usage
 from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.session_outcome import NOTHING, Phase, outcome_of
@@ -116,10 +117,6 @@ def confined_order(order: SessionOrder, containment: Containment) -> SessionOrde
     return replace(order, env=env, containment=containment.opened(read=needed, write=(state,)))
 
 
-_GO_ON = (
-    "The connection to the model failed and is there again. Go on with the step where you stopped; what you did so "
-    "far is in the files."
-)
 _LONGEST_WAIT_S = 60.0
 _LEAST_USD = 0.01
 """Of a handoff, after work that used all there was: without it the work could not be judged."""
@@ -195,5 +192,5 @@ def _taken_up(order: SessionOrder, talk: Conversation) -> SessionOrder:
     """The next attempt: in the same conversation, where there is one."""
     if talk.session is None or not talk.has_spoken:
         return order
-    talk.recorder.note("user", _GO_ON)
-    return replace(order, prompt=_GO_ON, resume=talk.session)
+    talk.recorder.note("user", CONTINUE)
+    return replace(order, prompt=CONTINUE, resume=talk.session)

@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from gitswarm.engines.adapter import Prices
+from gitswarm.engines.agent_session import host_and_port, token_cost
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.messages import AnswerUsage
@@ -105,8 +105,7 @@ class ClaudeProfile(Struct, frozen=True):
         for name, switch, usual in _PROVIDERS:
             if switch == "" or env.get(switch, "") not in _OFF:
                 region = env.get("AWS_REGION") or env.get("CLOUD_ML_REGION") or "us-east-1"
-                url = urlsplit(env.get(name) or usual.format(region=region))
-                return (f"{_bracketed(url.hostname or '')}:{url.port or (80 if url.scheme == 'http' else 443)}",)
+                return (host_and_port(env.get(name) or usual.format(region=region)),)
         return ()
 
     def elsewhere(self, env: Mapping[str, str]) -> str | None:
@@ -173,20 +172,12 @@ class ClaudeProfile(Struct, frozen=True):
         """
         if self.provider != "anthropic_compat":
             return reported
-        price = self.prices(model)
-        return None if price is None else (tokens[0] * price[0] + tokens[1] * price[1]) / 1_000_000
+        return token_cost(self.prices(model), *tokens)
 
     def price(self, answer: AnswerUsage) -> float | None:
         """What an answer cost, before the CLI says what the session did."""
-        price = self.prices(answer.model)
-        if price is None:
-            return None
         sent = answer.prompt if self.provider == "anthropic_compat" else answer.billed
-        return (sent * price[0] + answer.completion * price[1]) / 1_000_000
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+        return token_cost(self.prices(answer.model), sent, answer.completion)
 
 
 def _can_write(folder: Path) -> bool:

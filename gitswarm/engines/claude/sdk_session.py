@@ -35,82 +35,50 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import HookJSONOutput
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.claude.messages import (
-    Called,
-    Ended,
-    Faulted,
-    Gone,
-    Limited,
-    Returned,
-    Said,
-    Spoke,
-    counted,
-    flat,
-    streamed,
-    system,
-    usage,
-)
+from gitswarm.engines.claude.messages import Ended, Gone, JsonMessage, Said, read_message
 from gitswarm.engines.claude.order import SessionOrder, Tell
-from gitswarm.engines.handoff import as_input
 from gitswarm.engines.hook_server import HOOK_S
 
 
 def read(message: Message) -> Iterator[Said]:
-    if isinstance(message, SystemMessage):
-        yield from system({**message.data, "subtype": message.subtype})
-    elif isinstance(message, AssistantMessage):
-        yield from _assistant(message)
-    elif isinstance(message, UserMessage):
-        yield from _user(message)
-    elif isinstance(message, StreamEvent):
-        yield from streamed(message.event, message.parent_tool_use_id)
-    elif isinstance(message, RateLimitEvent):
-        if message.rate_limit_info.status == "rejected":
-            yield Limited(message.rate_limit_info.resets_at)
-    elif isinstance(message, ResultMessage):
-        yield _result(message)
+    """What a message of the SDK says: it is read as the line that the SDK made it of."""
+    return read_message(_as_line(message))
 
 
-def _assistant(message: AssistantMessage) -> Iterator[Said]:
-    answer = {"id": message.message_id, "model": message.model, "usage": message.usage}
-    yield from counted(answer, message.parent_tool_use_id)
-    for block in message.content:
-        if isinstance(block, ToolUseBlock):
-            yield Called(block.id, block.name, as_input(block.input), message.parent_tool_use_id)
-        elif isinstance(block, TextBlock) and message.error is not None:
-            yield Faulted(message.error, block.text)
-        elif isinstance(block, TextBlock) and message.parent_tool_use_id is None:
-            yield Spoke("assistant", block.text)
+def _as_line(message: Message) -> JsonMessage:
+    line: dict[str, Any] = {}
+    match message:
+        case SystemMessage():
+            line = {**message.data, "type": "system", "subtype": message.subtype}
+        case AssistantMessage():
+            answer = {"id": message.message_id, "model": message.model, "usage": message.usage}
+            line = {"type": "assistant", "message": {**answer, "content": _blocks(message)}, "error": message.error}
+        case UserMessage():
+            line = {"type": "user", "message": {"content": _blocks(message)}}
+        case StreamEvent():
+            line = {"type": "stream_event", "event": message.event}
+        case RateLimitEvent():
+            limit = message.rate_limit_info
+            line = {
+                "type": "rate_limit_event",
+                "rate_limit_info": {"status": limit.status, "resetsAt": limit.resets_at},
+            }
+        case ResultMessage():
+            line = {**vars(message), "type": "result", "modelUsage": message.model_usage}
+    parent = getattr(message, "parent_tool_use_id", None)
+    return line if parent is None else {**line, "parent_tool_use_id": parent}
 
 
-def _user(message: UserMessage) -> Iterator[Said]:
-    content = [TextBlock(message.content)] if isinstance(message.content, str) else message.content
-    for block in content:
-        if isinstance(block, ToolResultBlock):
-            yield Returned(
-                block.tool_use_id, flat(cast("JsonValue", block.content)), success=block.is_error is not True
-            )
-        elif isinstance(block, TextBlock) and message.parent_tool_use_id is None:
-            yield Spoke("user", block.text)
+def _blocks(message: AssistantMessage | UserMessage) -> object:
+    if isinstance(message.content, str):
+        return message.content
+    return [{**vars(block), "type": _TYPES.get(type(block))} for block in message.content]
 
 
-def _result(message: ResultMessage) -> Ended:
-    models = cast("list[dict[str, JsonValue]]", list((message.model_usage or {}).values()))
-    return Ended(
-        subtype=message.subtype,
-        is_error=message.is_error,
-        terminal_reason=message.terminal_reason,
-        stop_reason=message.stop_reason,
-        text=message.result or "",
-        errors=tuple(message.errors or ()),
-        status=message.api_error_status,
-        structured=message.structured_output,
-        usage=usage(message.usage or {}, models, message.total_cost_usd),
-    )
-
+_TYPES = {TextBlock: "text", ToolUseBlock: "tool_use", ToolResultBlock: "tool_result"}
+"""Of the blocks of a message; the others say nothing."""
 
 _LINE_BYTES = 64 << 20
 _STDERR_LINES = 20

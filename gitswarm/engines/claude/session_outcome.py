@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -12,14 +11,15 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.containment import REFUSED
-from gitswarm.engines.base import StepRequest, StepResult, capped
+from gitswarm.engines.agent_session import SessionEnd, may_pass, session_result
+from gitswarm.engines.base import StepRequest, StepResult
 from gitswarm.engines.claude.messages import Ended, Faulted, Gone, Limited, Usage
 from gitswarm.engines.claude.provider import ClaudeProfile
-from gitswarm.engines.handoff import early_handoff, read_handoff
+from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.base import timestamp
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.execution import UNKNOWN_TIME, Result, Status, reset_words
+from gitswarm.records.execution import UNKNOWN_TIME, Status, reset_words
 from gitswarm.records.receipt import EngineOutcome, OutcomeKind, Tokens
 
 _KINDS: Mapping[str, OutcomeKind] = {
@@ -39,7 +39,6 @@ _PASSING = frozenset({"rate_limit", "server_error", "overloaded", "unknown"})
 
 _REFUSED = re.compile(rf"{re.escape(REFUSED)}\S+")
 _TOO_MANY = 429
-_PASSING_STATUSES = frozenset({408, 409, 425, _TOO_MANY})
 
 
 class LastWords(Struct, frozen=True):
@@ -120,7 +119,7 @@ def _may_pass(kind: str, ended: Ended) -> bool:
         return False
     if ended.status is None:
         return kind in _PASSING
-    return ended.status in _PASSING_STATUSES or ended.status >= 500
+    return may_pass(ended.status)
 
 
 def _moment(limit: Limited) -> str:
@@ -172,9 +171,6 @@ _ADVICE: Mapping[str, str] = {
 _THEIR_ADVICE = (" · ", " It may not exist", " To configure this")
 
 
-_FAILURES = ("api_error", "killed", "interrupted", "engine_missing")
-
-
 NOTHING = Usage(cost_usd=0.0)
 
 
@@ -224,34 +220,17 @@ def step_result(request: StepRequest, recorder: Recorder, worked: Worked) -> Ste
     work, outcome = worked.work, worked.outcome
     usage = (worked.final or work).usage.without(worked.earlier)
     model = work.model or request.model
-    handoff, problem = _handoff(worked)
-    failed = outcome.kind in _FAILURES and handoff is None
-    return StepResult(
-        step_id=request.execution.step,
-        status=Result.FAILED if failed else Result.SUCCEEDED,
-        output=capped(work.text),
-        error=f"claude: {outcome.detail or outcome.kind}" if failed else None,
-        duration_ms=int((time.monotonic() - worked.started) * 1000),
-        handoff=handoff,
-        handoff_problem=problem,
-        transcript=recorder.transcript,
-        tool_calls=recorder.tool_calls,
-        tokens=Tokens.of(usage.prompt, usage.completion),
-        cost_usd=worked.profile.cost(usage.cost_usd, model, (usage.prompt, usage.completion)),
-        outcome=outcome,
-        model=model,
-    )
+    tokens = Tokens.of(usage.prompt, usage.completion)
+    cost = worked.profile.cost(usage.cost_usd, model, (usage.prompt, usage.completion))
+    end = SessionEnd(outcome, _handoff(worked), work.text, model, tokens, cost)
+    return session_result("claude", request, recorder, worked.started, end)
 
 
-def _handoff(worked: Worked) -> tuple[Handoff | None, str | None]:
+def _handoff(worked: Worked) -> Handoff | str:
     """What was handed over, as far as it can be believed; else why there is nothing."""
-    outcome, final = worked.outcome, worked.final
-    if outcome.resets_at is not None:
-        return _limited(outcome), None
-    handoff = _said_in(final) if final is not None else outcome.detail or outcome.kind
-    if isinstance(handoff, str):
-        return None, f"no handoff: {handoff}"
-    return early_handoff(handoff, outcome), None
+    if worked.outcome.resets_at is not None:
+        return _limited(worked.outcome)
+    return _said_in(worked.final) if worked.final is not None else ""
 
 
 def _limited(outcome: EngineOutcome) -> Handoff:

@@ -5,10 +5,7 @@ each tool call; `sdk` is the Agent SDK in a thread with an event loop of its own
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,13 +15,12 @@ from typing import IO, cast
 from pydantic import JsonValue
 
 from gitswarm.containment import Containment
-from gitswarm.engines import hook_client
 from gitswarm.engines.agent_process import collect_lines, end_process, last_lines, start_piped
 from gitswarm.engines.claude.claude_code import INSTALL_SDK
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.messages import Gone, read_line
 from gitswarm.engines.claude.order import SessionOrder, Tell
-from gitswarm.engines.hook_server import HOOK_S, open_door
+from gitswarm.engines.hook_server import HOOK_S, hook_command, open_door
 
 _LINE_BYTES = 64 << 20
 _REAP_S = 5.0
@@ -79,10 +75,8 @@ def arguments(order: SessionOrder, socket: Path) -> list[str]:
 
 
 def _hooks(socket: Path, containment: Containment) -> dict[str, JsonValue]:
-    # From inside of a sandbox we have no number: 0 is whoever listens outside.
-    owner = os.getpid() if containment.depth == 0 else 0
-    words = (sys.executable, "-I", "-S", hook_client.__file__, str(socket), str(owner))
-    hook: dict[str, JsonValue] = {"type": "command", "command": shlex.join(words), "timeout": HOOK_S}
+    command = hook_command(socket, containment.depth)
+    hook: dict[str, JsonValue] = {"type": "command", "command": command, "timeout": HOOK_S}
     # Without it a hook that fails, hangs or is not there lets the call through.
     return {"PreToolUse": [{"matcher": "*", "hooks": [{**hook, "onFailure": "block"}]}]}
 

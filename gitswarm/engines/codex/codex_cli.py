@@ -77,9 +77,6 @@ class CodexAdapter(KeyedProgramAdapter):
         del settings
         return (".codex/**",)
 
-    def longest_s(self, settings: Mapping[str, JsonValue]) -> float:
-        return CodexSettings.model_validate(settings).step_timeout
-
 
 def find_codex(setup: EngineSetup, env: Mapping[str, str]) -> Program:
     """The program itself, and its version."""

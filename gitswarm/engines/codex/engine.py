@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
-import shlex
-import shutil
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,30 +17,30 @@ from gitswarm.containment import Uncontained
 from gitswarm.engines import hook_client
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.agent_process import AgentProcess, agent_process
-from gitswarm.engines.base import Capabilities, Emit, StepEndedError, StepRequest, StepResult, WithoutModel, capped
+from gitswarm.engines.agent_session import (
+    CONTINUE,
+    FINALIZE,
+    FINALIZE_S,
+    SessionEnd,
+    host_and_port,
+    may_pass,
+    named_model,
+    retry_event,
+    session_folder,
+    session_result,
+)
+from gitswarm.engines.base import Capabilities, Emit, StepEndedError, StepRequest, StepResult, WithoutModel
 from gitswarm.engines.codex.codex_cli import CAPABILITIES, KEY, CodexSettings, find_codex
 from gitswarm.engines.codex.session import CodexSession
-from gitswarm.engines.handoff import early_handoff, read_handoff
-from gitswarm.engines.hook_server import HOOK_S, open_door
+from gitswarm.engines.handoff import read_handoff
+from gitswarm.engines.hook_server import HOOK_S, hook_command, open_door
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.event import Event, EventKind
-from gitswarm.records.execution import Result
 from gitswarm.records.receipt import EngineOutcome
 
 _HOME, _SCHEMA = "home", "schema.json"
-_FINALIZE_S = 300.0
 _FINALIZE_TIMES = 3
-_NO_MODEL = ("default", "none")
 _URL = "https://api.openai.com/v1"
-_FINALIZE = (
-    "The work of this step is over, and no tools are left. Hand over now: fill in the handoff from what you did and "
-    "saw in this session, by the rules that you were given for its status. What you did not check you did not verify."
-)
-_GO_ON = (
-    "The connection to the model failed and is there again. Go on with the step where you stopped; what you did so "
-    "far is in the files."
-)
 _NO_SHELL = (
     "\n\nThis step has no shell. Read with single commands, without pipes, patterns of the shell or several at once: "
     "cat FILE, sed -n '1,200p' FILE, head, tail, wc, ls, grep -n WORD FILE, rg WORD FOLDER. Write with apply_patch."
@@ -55,7 +48,6 @@ _NO_SHELL = (
 _STATUS = re.compile(r"status:? (\d{3})\b")
 _MAY_PASS = re.compile(r"high demand|at capacity|rate limit|disconnected|connection|timed? ?out", re.IGNORECASE)
 _KEPT_IN_SCHEMA = ("type", "enum", "anyOf", "$ref", "description", "const", "pattern")
-_FAILED = ("api_error", "killed", "engine_missing")
 
 
 class CodexEngine(WithoutModel, Struct, frozen=True):
@@ -67,9 +59,7 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
     retry_wait_s: float = 2.0
 
     def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        url = urlsplit(self._environment(env).get("OPENAI_BASE_URL") or _URL)
-        host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
-        return (f"{host}:{url.port or (80 if url.scheme == 'http' else 443)}",)
+        return (host_and_port(self._environment(env).get("OPENAI_BASE_URL") or _URL),)
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         """
@@ -78,91 +68,77 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
         started = time.monotonic()
         recorder = Recorder(request, self.setup.clock, emit, "cli-observed")
         recorder.prompt(request.prompt)
-        folder = request.scratch / f"codex-{secrets.token_hex(4)}"
-        session = CodexSession(request, recorder, self.setup.prices, folder / _HOME)
-        env = self._environment(request.env)
-        program = find_codex(self.setup, env)
-        handoff: Handoff | str = "codex never worked"
-        if program.path is None or program.problem is not None:
-            outcome = EngineOutcome(kind="engine_missing", detail=program.told)
-        else:
-            recorder.note("system", f"Codex {program.version} adds its own instructions and tools to the prompt.")
-            until = min(started + self.settings.step_timeout, request.deadline or float("inf"))
-            again = _Again(self.settings.attempts, self.retry_wait_s, emit)
-            with _housed(request, program.path, env, folder) as (confined, inside):
-                talk = _Talk(confined, program.path, inside, folder, again)
-                outcome = talk(session, request.prompt.user, until, ())
+        with session_folder(request.scratch) as folder:
+            session = CodexSession(request, recorder, self.setup.prices, folder / _HOME)
+            program = find_codex(self.setup, self._environment(request.env))
+            handoff: Handoff | str = "codex never worked"
+            if program.path is None or program.problem is not None:
+                outcome = EngineOutcome(kind="engine_missing", detail=program.told)
+            else:
+                recorder.note("system", f"Codex {program.version} adds its own instructions and tools to the prompt.")
+                until = min(started + self.settings.step_timeout, request.deadline or float("inf"))
+                turns = self._turns(request, program.path, folder, emit)
+                outcome = turns.run(session, request.prompt.user, until, ())
                 if outcome.kind in ("ok", "max_turns") and session.thread is not None:
-                    handoff = _handed_over(talk, session)
-        failed = outcome.kind in _FAILED
-        if isinstance(handoff, str) and outcome.kind == "ok":
-            outcome = EngineOutcome(kind="no_envelope", detail=handoff)
-        elif isinstance(handoff, Handoff):
-            handoff = early_handoff(handoff, outcome)
-        why = outcome.detail or outcome.kind
-        return StepResult(
-            step_id=request.execution.step,
-            status=Result.FAILED if failed else Result.SUCCEEDED,
-            output=capped(session.text),
-            error=f"codex: {why}" if failed else None,
-            duration_ms=int((time.monotonic() - started) * 1000),
-            handoff=None if isinstance(handoff, str) else handoff,
-            handoff_problem=f"no handoff: {why}" if isinstance(handoff, str) else None,
-            transcript=recorder.transcript,
-            tool_calls=recorder.tool_calls,
-            tokens=session.tokens,
-            cost_usd=session.cost_usd,
-            outcome=outcome,
-            model=session.model,
-        )
+                    handoff = _ask_for_handoff(turns, session)
+        if isinstance(handoff, str):
+            if outcome.kind == "ok":
+                outcome = EngineOutcome(kind="no_envelope", detail=handoff)
+            handoff = ""
+        end = SessionEnd(outcome, handoff, session.text, session.model, session.tokens, session.cost_usd)
+        return session_result("codex", request, recorder, started, end)
 
     def _environment(self, env: Mapping[str, str]) -> dict[str, str]:
         return {**env, **self.setup.access.env}
 
-
-class _Again(Struct, frozen=True):
-    """How a turn that failed is tried again. `wait_s`: before the second attempt; it doubles each time."""
-
-    attempts: int
-    wait_s: float
-    emit: Emit
-
-    def waits(self, failed: EngineOutcome, attempt: int, request: StepRequest, until: float) -> bool:
-        """Whether the next attempt may begin, after waiting for it.
-
-        :raises StepEndedError: nobody waits for the step any more.
-        """
-        wait_s = self.wait_s * 2 ** (attempt - 1)
-        if not failed.retryable or attempt >= self.attempts or time.monotonic() + wait_s >= until:
-            return False
-        payload: dict[str, JsonValue] = {"attempt": attempt + 1, "of": self.attempts, "wait_s": round(wait_s, 1)}
-        self.emit(Event(EventKind.ENGINE_RETRY, {**payload, "reason": failed.detail}))
-        if request.ended.wait(wait_s):
-            raise StepEndedError
-        return True
+    def _turns(self, request: StepRequest, program: Path, folder: Path, emit: Emit) -> _Turns:
+        """With a home for codex in the session's folder: none of the user's settings, and no login."""
+        env, home, vendor = self._environment(request.env), folder / _HOME, program.parent.parent
+        config, schema = home / "config.toml", folder / _SCHEMA
+        home.mkdir()
+        config.write_text(_config(request, folder, env), encoding="utf-8", errors="replace")
+        schema.write_text(json.dumps(strict_schema(request.terms.output_schema)), encoding="utf-8")
+        # An agent may write where codex keeps its records, but not what its next turn is told by.
+        read = (program, vendor, Path(hook_client.__file__), folder, config)
+        confined = replace(request, containment=request.containment.opened(read=read, write=(home,)))
+        tools = f"{vendor / 'codex-path'}:{env.get('PATH', '')}"  # where it brings its ripgrep
+        whole = {**env, "CODEX_HOME": str(home), "PATH": tools}
+        return _Turns(confined, program, whole, folder, emit, self.settings.attempts, self.retry_wait_s)
 
 
-class _Talk(Struct, frozen=True):
-    """Turns of one session. `folder`: ours; what is in it the agent may read."""
+class _Turns(Struct, frozen=True):
+    """Turns of one session. `folder`: the session's own; what is in it the agent may read. `attempts` of a turn at
+    most; `wait_s` before the second, which doubles with each further one."""
 
     request: StepRequest
     program: Path
     env: Mapping[str, str]
     folder: Path
-    again: _Again
+    emit: Emit
+    attempts: int
+    wait_s: float
 
-    def __call__(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
-        """One turn of a session: the first one, or the next of the one that is there."""
-        attempt, outcome = 1, self._once(session, prompt, until, options)
-        while self.again.waits(outcome, attempt, self.request, until):
+    def run(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
+        """One turn of a session: the first one, or the next of the one that is there.
+
+        :raises StepEndedError: nobody waits for the step any more.
+        """
+        attempt, outcome = 1, self._attempt(session, prompt, until, options)
+        while outcome.retryable and attempt < self.attempts:
+            wait_s = self.wait_s * 2 ** (attempt - 1)
+            if time.monotonic() + wait_s >= until:
+                break
             attempt += 1
+            self.emit(retry_event(attempt, self.attempts, wait_s, outcome.detail))
+            if self.request.ended.wait(wait_s):
+                raise StepEndedError
             if session.has_spoken and not session.is_handing_over:
-                prompt = _GO_ON
+                prompt = CONTINUE
                 session.recorder.note("user", prompt)
-            outcome = self._once(session, prompt, until, options)
+            outcome = self._attempt(session, prompt, until, options)
         return outcome.model_copy(update={"attempts": attempt})
 
-    def _once(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
+    def _attempt(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
         resumed = ("resume", session.thread) if session.thread else ()
         argv = [str(self.program), "exec", *resumed, "--json", "--skip-git-repo-check", "--ignore-rules"]
         # They are ours alone: the home is our own, and a project's are not read, as none is trusted.
@@ -195,34 +171,11 @@ class _Talk(Struct, frozen=True):
         return EngineOutcome(kind="killed", detail="it took longer than engines.codex.step_timeout: it was ended")
 
 
-@contextmanager
-def _housed(
-    request: StepRequest, program: Path, env: Mapping[str, str], folder: Path
-) -> Iterator[tuple[StepRequest, dict[str, str]]]:
-    """The step with a home for codex, and its environment: none of the user's settings, and no login."""
-    home, vendor = folder / _HOME, program.parent.parent
-    home.mkdir(parents=True)
-    config, schema = home / "config.toml", folder / _SCHEMA
-    try:
-        config.write_text(_config(request, folder, env), encoding="utf-8", errors="replace")
-        schema.write_text(json.dumps(strict_schema(request.terms.output_schema)), encoding="utf-8")
-        # An agent may write where codex keeps its records, but not what its next turn is told by.
-        read = (program, vendor, Path(hook_client.__file__), folder, config)
-        confined = replace(request, containment=request.containment.opened(read=read, write=(home,)))
-        tools = f"{vendor / 'codex-path'}:{env.get('PATH', '')}"  # where it brings its ripgrep
-        yield confined, {**env, "CODEX_HOME": str(home), "PATH": tools}
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _config(request: StepRequest, folder: Path, env: Mapping[str, str]) -> str:
     """config.toml. Tools are the shell and patches: the hook is asked about no input that a program gets on a
     terminal, and what runs besides the session has no owner."""
-    # From inside of a sandbox we have no number: 0 is whoever listens outside.
-    owner = os.getpid() if request.containment.depth == 0 else 0
-    words = (sys.executable, "-I", "-S", hook_client.__file__, str(folder / "gate"), str(owner))
     # To codex every other end of a hook than exit code 2 and a reason is a yes.
-    hook = f"{shlex.join(words)} || {{ echo denied >&2; exit 2; }}"
+    hook = f"{hook_command(folder / 'gate', request.containment.depth)} || {{ echo denied >&2; exit 2; }}"
     asked = f'{{ type = "command", command = {_toml(hook)}, timeout = {HOOK_S} }}'
     no_shell = bool(request.terms.tools) and "Bash" not in request.terms.tools
     off = ("apps", "goals", "image_generation", "memories", "plugins", "shell_snapshot", "sleep_tool", "view_image")
@@ -258,8 +211,8 @@ def _config(request: StepRequest, folder: Path, env: Mapping[str, str]) -> str:
         "shell_environment_policy.ignore_default_excludes": True,
         "shell_environment_policy.exclude": [KEY],
     }
-    if request.model not in _NO_MODEL:
-        config["model"] = request.model
+    if (model := named_model(request.model)) is not None:
+        config["model"] = model
     lines = [f"{name} = {_toml(value)}" for name, value in config.items()]
     return "\n".join([*lines, f"hooks.PreToolUse = [{{ hooks = [{asked}] }}]", ""])
 
@@ -269,16 +222,16 @@ def _toml(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _handed_over(talk: _Talk, session: CodexSession) -> Handoff | str:
+def _ask_for_handoff(turns: _Turns, session: CodexSession) -> Handoff | str:
     """What it hands over, or why there is nothing."""
     session.is_handing_over = True
-    options = ("--output-schema", str(talk.folder / _SCHEMA))
-    until, prompt, text = time.monotonic() + _FINALIZE_S, _FINALIZE, session.text
+    options = ("--output-schema", str(turns.folder / _SCHEMA))
+    until, prompt, text = time.monotonic() + FINALIZE_S, FINALIZE, session.text
     found: Handoff | str = ""
     for _time in range(_FINALIZE_TIMES):
         session.recorder.note("user", prompt)
         session.text = ""
-        outcome = talk(session, prompt, until, options)
+        outcome = turns.run(session, prompt, until, options)
         if outcome.kind != "ok":
             found = outcome.detail or outcome.kind
             break
@@ -319,8 +272,8 @@ def _outcome(session: CodexSession, agent: AgentProcess) -> EngineOutcome:
     if session.failure is not None:
         found = _STATUS.search(session.failure)
         status = int(found[1]) if found else None
-        may_pass = status in (408, 409, 425, 429) or (status or 0) >= 500 or bool(_MAY_PASS.search(session.failure))
-        return EngineOutcome(kind="api_error", detail=session.failure, status=status, retryable=may_pass)
+        retryable = may_pass(status or 0) or bool(_MAY_PASS.search(session.failure))
+        return EngineOutcome(kind="api_error", detail=session.failure, status=status, retryable=retryable)
     if not session.finished:
         detail = f"codex ended without a result, exit code {agent.exit_code} {agent.complaints}".strip()
         return EngineOutcome(kind="killed", detail=detail[:500])

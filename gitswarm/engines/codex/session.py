@@ -16,8 +16,9 @@ from pydantic import JsonValue
 
 from gitswarm.engines.adapter import Prices
 from gitswarm.engines.agent_process import AgentProcess
+from gitswarm.engines.agent_session import token_cost
 from gitswarm.engines.base import StepRequest
-from gitswarm.engines.hook_server import Answer, Question, judged, undecided
+from gitswarm.engines.hook_server import Answer, Question, asked_call, judged, pre_tool_use_answer, undecided
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
 from gitswarm.records.receipt import Tokens
 from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
@@ -67,8 +68,7 @@ class CodexSession:
 
     @property
     def cost_usd(self) -> float | None:
-        price = self._prices(self.model)
-        return price and (self.tokens.prompt * price[0] + self.tokens.completion * price[1]) / 1_000_000
+        return token_cost(self._prices(self.model), self.tokens.prompt, self.tokens.completion)
 
     @property
     def has_shell(self) -> bool:
@@ -89,27 +89,23 @@ class CodexSession:
 
     def answer(self, question: Question) -> Answer:
         """To its hook, before a tool call. Never raises."""
-        tool, given = question.get("tool_name"), question.get("tool_input")
         with self._lock:
             try:
                 self.model = str(question.get("model") or self.model)
                 self._count()
-                if not isinstance(tool, str) or not isinstance(given, dict):
-                    verdict: Verdict = undecided("a question without a tool")
-                else:
-                    verdict = self._decided(tool, self._from(question.get("cwd"), tool, given))
+                verdict: Verdict
+                match asked_call(question):
+                    case Deny() as verdict:
+                        pass
+                    case tool, given:
+                        verdict = self._decided(tool, self._from(question.get("cwd"), tool, given))
             except Exception as error:  # noqa: BLE001 - raised again by who waits for the session
                 self.broken = error
                 verdict = undecided("what happens cannot be recorded")
-        answer: Answer = {"hookEventName": "PreToolUse"}
-        if isinstance(verdict, Deny):
-            answer |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
-        elif isinstance(verdict, Rewrite):
-            answer |= {"permissionDecision": "allow", "updatedInput": dict(verdict.input)}
         if self.agent is not None and (self.over or self.broken):
             self.agent.deadline = 0.0  # nobody listens to it any more
         # An `allow` that changes nothing is a failed hook to codex.
-        return {} if isinstance(verdict, Allow) else {"hookSpecificOutput": answer}
+        return {} if isinstance(verdict, Allow) else pre_tool_use_answer(verdict)
 
     def _decided(self, tool: str, given: Given) -> Verdict:
         refusal = self._refusal(tool, given)

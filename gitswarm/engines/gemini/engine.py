@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from gitswarm.containment import Containment
 from gitswarm.engines.adapter import EngineSetup
-from gitswarm.engines.base import Capabilities, Emit, RouteTerms, StepEndedError, StepRequest, StepResult, capped
+from gitswarm.engines.agent_process import AgentProcess, agent_process
+from gitswarm.engines.agent_session import (
+    FINALIZE_S,
+    NAVIGATOR,
+    USUAL_TOOLS,
+    SessionEnd,
+    host_and_port,
+    named_model,
+    session_folder,
+    session_result,
+    token_cost,
+)
+from gitswarm.engines.base import Capabilities, Emit, RouteTerms, StepEndedError, StepRequest, StepResult
 from gitswarm.engines.gemini.gemini_cli import CAPABILITIES, GeminiSettings, find_program
-from gitswarm.engines.gemini.session import AskedPlace, GeminiSession, Prompted, PromptLimits
-from gitswarm.engines.gemini.settings_home import USUAL_TOOLS, SettingsHome
+from gitswarm.engines.gemini.listening import GeminiGate, Listener, ended
+from gitswarm.engines.gemini.settings_home import SettingsHome, arguments, as_prompt
 from gitswarm.engines.handoff import (
     MOST_ASKED,
     LastMessage,
     asked_again,
     asked_at_the_end,
-    early_handoff,
     read_last_message,
 )
+from gitswarm.engines.hook_server import open_door
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
+from gitswarm.records.budget import time_words
 from gitswarm.records.event import Event
-from gitswarm.records.execution import Result
 from gitswarm.records.receipt import EngineOutcome, Tokens
 from gitswarm.records.route_question import RouteAnswer, RouteQuestion
+from gitswarm.records.safety import Decide
 
 _PROVIDER = "https://generativelanguage.googleapis.com"
-_NO_MODEL = ("default", "none")
-_FINALIZE_S = 300.0
 _HANDING_OVER = ("ok", "max_turns")
 """How work may have ended that can be handed over."""
-_FAILURES = ("api_error", "killed", "interrupted", "engine_missing")
-_NAVIGATOR = (
-    "You are the navigator of a run of software agents. You choose where it goes on, from what you are given."
-)
 _ADDITIONS = (
     "definitions of its tools; today's date, the operating system, the working directory and a folder for temporary "
     "files; the GEMINI.md of the project; behind the task the JSON schema of the handoff"
@@ -78,23 +84,10 @@ class GeminiEngine(Struct, frozen=True):
         except Exception as error:  # noqa: BLE001 - what was recorded is worth more than where it broke
             recorder.abandon(f"no result: the step broke: {type(error).__name__}")
             outcome = EngineOutcome(kind="killed", detail=f"{type(error).__name__}: {error}")
-        failed = outcome.kind in _FAILURES
-        why = outcome.detail or outcome.kind
-        return StepResult(
-            step_id=request.execution.step,
-            status=Result.FAILED if failed else Result.SUCCEEDED,
-            output=capped(last.text),
-            error=f"gemini: {why}" if failed else None,
-            duration_ms=int((time.monotonic() - started) * 1000),
-            handoff=early_handoff(last.handoff, outcome) if last.handoff is not None else None,
-            handoff_problem=None if last.handoff is not None else f"no handoff: {why}",
-            transcript=recorder.transcript,
-            tool_calls=recorder.tool_calls,
-            tokens=Tokens.of(*used),
-            cost_usd=self._price(request.model, used, model),
-            outcome=outcome,
-            model=None if model == request.model else model,
-        )
+        other = None if model == request.model else model
+        cost = self._price(request.model, used, model)
+        end = SessionEnd(outcome, last.handoff or "", last.text, other, Tokens.of(*used), cost)
+        return session_result("gemini", request, recorder, started, end)
 
     def _worked(
         self, session: GeminiSession, request: StepRequest, started: float
@@ -108,7 +101,7 @@ class GeminiEngine(Struct, frozen=True):
         last = _told(session, work)
         if work.kind not in _HANDING_OVER or session.conversation is None:
             return work, last
-        asked, until = 0, time.monotonic() + _FINALIZE_S
+        asked, until = 0, time.monotonic() + FINALIZE_S
         while last.handoff is None and asked < MOST_ASKED:
             asked += 1
             problem = last.problem if work.kind == "ok" or asked > 1 else "there were no turns left for one"
@@ -135,7 +128,7 @@ class GeminiEngine(Struct, frozen=True):
         :raises TimeoutError: there was no answer in time.
         """
         recorder = Recorder(terms, self.setup.clock, _unheard, "cli-observed")
-        with self._session(terms, recorder, _NAVIGATOR, threading.Event()) as session:
+        with self._session(terms, recorder, NAVIGATOR, threading.Event()) as session:
             if isinstance(session, EngineOutcome):
                 return RouteAnswer(problem=f"no answer: {session.kind}: {session.detail}")
             outcome = session.prompted(Prompted(question.prompt), PromptLimits(time.monotonic() + question.timeout_s))
@@ -148,17 +141,15 @@ class GeminiEngine(Struct, frozen=True):
 
     def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
         env = {**env, **self.setup.access.env}
-        url = urlsplit(env.get("GOOGLE_GEMINI_BASE_URL") or _PROVIDER)
-        host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
-        return (f"{host}:{url.port or (80 if url.scheme == 'http' else 443)}",)
+        return (host_and_port(env.get("GOOGLE_GEMINI_BASE_URL") or _PROVIDER),)
 
     def _price(self, model: str, used: tuple[int, int], answered_by: str | None = None) -> float | None:
         """By the list price of fresh input: what the provider takes off for cached input is not known here.
 
         :param answered_by: where it is known already; a version of `model` costs what that does.
         """
-        price = self.setup.prices(answered_by if answered_by and not answered_by.startswith(model) else model)
-        return None if price is None else (used[0] * price[0] + used[1] * price[1]) / 1_000_000
+        named = answered_by if answered_by and not answered_by.startswith(model) else model
+        return token_cost(self.setup.prices(named), *used)
 
     @contextmanager
     def _session(
@@ -171,25 +162,18 @@ class GeminiEngine(Struct, frozen=True):
             yield EngineOutcome(kind="engine_missing", detail=program.told)
             return
         recorder.note("system", f"Gemini CLI {program.version} adds: {_ADDITIONS}.")
-        asked.scratch.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=asked.scratch))
-        try:
+        with session_folder(asked.scratch) as folder:
             (folder / "1").mkdir()
-            home = SettingsHome(folder / "1", program.path, self.settings.attempts)
-            place = AskedPlace(asked.worktree, asked.containment, is_over)
-            model = None if asked.model in _NO_MODEL else asked.model
             yield GeminiSession(
-                home,
-                place,
-                env,
-                asked.decide,
-                recorder,
-                lambda used: self._price(asked.model, used),
-                system,
-                model,
+                home=SettingsHome(folder / "1", program.path, self.settings.attempts),
+                place=AskedPlace(asked.worktree, asked.containment, is_over),
+                env=env,
+                decide=asked.decide,
+                recorder=recorder,
+                price=lambda used: self._price(asked.model, used),
+                system=system,
+                model=named_model(asked.model),
             )
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _told(session: GeminiSession, outcome: EngineOutcome) -> LastMessage:
@@ -204,3 +188,124 @@ def _told(session: GeminiSession, outcome: EngineOutcome) -> LastMessage:
 
 def _unheard(_event: Event) -> None:
     """Nobody follows a navigator."""
+
+
+Price = Callable[[tuple[int, int]], float | None]
+"""US dollars for tokens in and out; None: not known."""
+
+
+class PromptLimits(Struct, frozen=True):
+    """`deadline`: on the monotonic clock. `set_by`: the limit of the budget that it is, as people call it; "": none.
+    `tokens`, `cost_usd`: of the whole conversation."""
+
+    deadline: float
+    set_by: str = ""
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Prompted(Struct, frozen=True):
+    """What a process is told. `tools`: as stations call them; none: it only answers. `max_turns` -1: no limit."""
+
+    text: str
+    tools: tuple[str, ...] = ()
+    max_turns: int = -1
+
+
+class AskedPlace(Struct, frozen=True):
+    """Where a session works; its containment is not opened for it yet."""
+
+    worktree: Path
+    containment: Containment
+    ended: threading.Event
+
+
+class GeminiSession(Struct):
+    """`home`: of the process that is next or at work. `env`: the agent's, with what the caller set for Gemini.
+    `model` None: the CLI's own choice. `used`: tokens in and out of what is over. `last`: what the last process said
+    last. `answered_by`: the model, as the provider calls it."""
+
+    home: SettingsHome
+    place: AskedPlace
+    env: Mapping[str, str]
+    decide: Decide
+    recorder: Recorder
+    price: Price
+    system: str
+    model: str | None
+    conversation: str | None = None
+    used: tuple[int, int] = (0, 0)
+    last: str = ""
+    answered_by: str | None = None
+
+    def prompted(self, prompt: Prompted, limits: PromptLimits) -> EngineOutcome:
+        """One process, to its end.
+
+        :raises StepEndedError: nobody waits for it any more.
+        """
+        if self.conversation is not None:
+            folder = self.home.folder.with_name(f"{int(self.home.folder.name) + 1}")
+            folder.mkdir()
+            self.home = self.home.continued(folder)
+        env = self.home.environment(self.env)
+        opened = self.home.contained(self.place.containment, env)
+        gate, before = GeminiGate(self.decide), self.home.used()
+        listener = Listener(self.recorder, gate)
+        argv = arguments(self.home.program, self.model, self.conversation)
+        with open_door(self.home.folder, gate) as socket:
+            self.home.write(self.system, prompt.tools, prompt.max_turns, socket, opened.depth)
+            try:
+                with agent_process(argv, replace(self.place, containment=opened), env, limits.deadline) as agent:
+                    agent.say_all(as_prompt(prompt.text, self.place.worktree))
+                    outcome = self._heard(agent, listener, limits, before)
+            except OSError as error:
+                return EngineOutcome(kind="engine_missing", detail=f"cannot start {argv[0]}: {error.strerror}")
+            finally:
+                listener.close()
+                earlier, self.used = self.used, self._so_far(listener, before)
+        if self.used != earlier:
+            self._tell()
+        self.conversation = listener.session or self.conversation
+        self.last, self.answered_by = listener.text, listener.model or self.answered_by
+        return outcome
+
+    def _heard(
+        self, agent: AgentProcess, listener: Listener, limits: PromptLimits, before: tuple[int, int]
+    ) -> EngineOutcome:
+        seen, began = self.used, time.monotonic()
+        try:
+            for line in agent.lines():
+                listener.hear(line)
+                if listener.unjudged is not None:
+                    return ended(listener, None, "")
+                if listener.is_between_answers:
+                    now = self._so_far(listener, before)
+                    if now != seen:
+                        seen = now
+                        self._tell(now)
+                    over = self._too_much(now, limits)
+                    if over is not None and not listener.is_over:
+                        return EngineOutcome(kind="budget", detail=over)
+        except TimeoutError:
+            took = time_words(limits.deadline - began)
+            if limits.set_by:
+                return EngineOutcome(kind="budget", detail=f"ended after {took} by {limits.set_by}")
+            return EngineOutcome(kind="killed", detail=f"no end after {limits.deadline - began:.0f} s: it was ended")
+        return ended(listener, agent.exit_code, agent.complaints)
+
+    def _so_far(self, listener: Listener, before: tuple[int, int]) -> tuple[int, int]:
+        now = self.home.used()
+        sent, made = listener.tokens or (now[0] - before[0], now[1] - before[1])
+        return self.used[0] + sent, self.used[1] + made
+
+    def _tell(self, used: tuple[int, int] | None = None) -> None:
+        used = used or self.used
+        self.recorder.used(Tokens.of(*used), self.price(used))
+
+    def _too_much(self, used: tuple[int, int], limits: PromptLimits) -> str | None:
+        if limits.tokens is not None and sum(used) >= limits.tokens:
+            return f"{sum(used):,} tokens used of {limits.tokens:,} that were left"
+        cost = self.price(used)
+        if limits.cost_usd is not None and cost is not None and cost >= limits.cost_usd:
+            return f"${cost:.2f} used of ${limits.cost_usd:.2f} that were left"
+        return None

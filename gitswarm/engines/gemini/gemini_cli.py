@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from gitswarm.engines.adapter import EngineSetup, KeyedProgramAdapter, Program, ProgramSection
 from gitswarm.engines.base import SESSION_WORK
@@ -69,9 +69,6 @@ class GeminiAdapter(KeyedProgramAdapter):
             what = f"{KEY} is not set, and a login of Gemini CLI is not used"
             return replace(program, problem=what, advice=f"export {KEY}=…")
         return program
-
-    def longest_s(self, settings: Mapping[str, JsonValue]) -> float:
-        return GeminiSettings.model_validate(settings).step_timeout
 
     def mode_from_env(self, env: Mapping[str, str]) -> str | None:
         """As the seeds name it, too."""

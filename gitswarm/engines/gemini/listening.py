@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import JsonValue
 
+from gitswarm.engines.agent_session import may_pass
 from gitswarm.engines.gemini.settings_home import TOOLS
 from gitswarm.engines.handoff import encodable_input
-from gitswarm.engines.hook_server import DECISION_S, Answer, Question, judged, undecided
-from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
+from gitswarm.engines.hook_server import DECISION_S, Answer, Question, asked_call, judged
+from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
 from gitswarm.records.receipt import EngineOutcome
 from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Verdict
-
-Given = Mapping[str, JsonValue]
 
 _FAILED = re.compile(
     r"\n(Exit Code: [1-9]\d*|Signal: .*|Error: .*)(\n(Signal|Background PIDs|Process Group PGID): .*)*$"
@@ -53,9 +51,10 @@ class GeminiGate(Struct):
 
     def answer(self, question: Question) -> Answer:
         """Of a hook. Never raises."""
-        tool, given = question.get("tool_name"), question.get("tool_input")
-        if not isinstance(tool, str) or not isinstance(given, dict):
-            return _hook_answer(undecided("a question without a tool"))
+        asked = asked_call(question)
+        if isinstance(asked, Deny):
+            return _hook_answer(asked)
+        tool, given = asked
         if question.get("hook_event_name") != "BeforeTool":
             if _has_failed(question.get("tool_response")):
                 self.failed.append(encodable_input(given))
@@ -226,7 +225,7 @@ def ended(listener: Listener, exit_code: int | None, complaints: str) -> EngineO
         kind="api_error",
         detail=f"{reason} ({advice})" if advice else reason,
         status=status,
-        retryable=status is not None and (status in (408, 409, 425, 429) or status >= 500),
+        retryable=status is not None and may_pass(status),
     )
 
 

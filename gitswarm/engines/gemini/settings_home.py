@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +21,7 @@ from pydantic import JsonValue
 
 from gitswarm.containment import Containment
 from gitswarm.engines import hook_client
-from gitswarm.engines.hook_server import HOOK_S
+from gitswarm.engines.hook_server import HOOK_S, hook_command
 
 TOOLS: Mapping[str, str] = {
     "run_shell_command": "Bash",
@@ -37,8 +35,6 @@ TOOLS: Mapping[str, str] = {
     "google_web_search": "WebSearch",
 }
 """Gemini's name of a tool → the one that stations and the policy know. It gets no others."""
-USUAL_TOOLS = ("Read", "Write", "Edit", "Bash", "Grep", "Glob")
-"""For a station that names none."""
 
 _NEVER = frozenset(
     {
@@ -193,10 +189,8 @@ def _exists(path: Path) -> bool:
 
 
 def _hook(tool: str, socket: Path, depth: int) -> dict[str, JsonValue]:
-    # From inside of a sandbox we have no number: 0 is whoever listens outside.
-    owner = os.getpid() if depth == 0 else 0
-    words = (sys.executable, "-I", "-S", hook_client.__file__, str(socket), str(owner))
-    hook: JsonValue = {"type": "command", "name": "swarm", "command": shlex.join(words), "timeout": HOOK_S * 1000}
+    command = hook_command(socket, depth)
+    hook: JsonValue = {"type": "command", "name": "swarm", "command": command, "timeout": HOOK_S * 1000}
     return {"matcher": tool, "hooks": [hook]}
 
 

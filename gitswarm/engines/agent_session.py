@@ -1,0 +1,119 @@
+"""What sessions of different agents have alike: what they are told, what an answer costs, how a step of them ends."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+from pydantic import JsonValue
+
+from gitswarm.engines.base import StepRequest, StepResult, capped
+from gitswarm.engines.handoff import early_handoff
+from gitswarm.engines.recorder import Recorder
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.event import Event, EventKind
+from gitswarm.records.execution import Result
+from gitswarm.records.receipt import EngineOutcome, Tokens
+
+FINALIZE = (
+    "The work of this step is over, and no tools are left. Hand over now: fill in the handoff from what you did and "
+    "saw in this session, by the rules that you were given for its status. What you did not check you did not verify."
+)
+FINALIZE_S = 300.0
+"""For the handoff alone, after the work."""
+CONTINUE = (
+    "The connection to the model failed and is there again. Go on with the step where you stopped; what you did so "
+    "far is in the files."
+)
+NAVIGATOR = "You are the navigator of a run of software agents. You choose where it goes on, from what you are given."
+USUAL_TOOLS = ("Read", "Write", "Edit", "Bash", "Grep", "Glob")
+"""For a station that names none."""
+_NO_MODEL = ("default", "none")
+_FAILURES = ("api_error", "killed", "interrupted", "engine_missing")
+_PASSING_STATUSES = frozenset({408, 409, 425, 429})
+
+
+def named_model(model: str) -> str | None:
+    """None: the program's own choice."""
+    return None if model in _NO_MODEL else model
+
+
+def may_pass(status: int) -> bool:
+    """Whether a request that a provider answered with this HTTP status may succeed later."""
+    return status in _PASSING_STATUSES or status >= 500
+
+
+def host_and_port(url: str) -> str:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"{bracketed}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
+
+
+def token_cost(price: tuple[float, float] | None, sent: float, received: int) -> float | None:
+    """US dollars; None: not known.
+
+    :param price: for a million tokens in and out.
+    """
+    return None if price is None else (sent * price[0] + received * price[1]) / 1_000_000
+
+
+def retry_event(attempt: int, of: int, wait_s: float, reason: str) -> Event:
+    payload: dict[str, JsonValue] = {"attempt": attempt, "of": of, "wait_s": round(wait_s, 1), "reason": reason}
+    return Event(EventKind.ENGINE_RETRY, payload)
+
+
+@contextmanager
+def session_folder(scratch: Path) -> Iterator[Path]:
+    """A session's own, outside of the worktree, while the block lasts."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class SessionEnd(Struct, frozen=True):
+    """What the sessions of a step came to. `handoff`: what was handed over, or why there is nothing; "": for the same
+    reason for which the sessions ended. `model`, `cost_usd` as in `StepResult`."""
+
+    outcome: EngineOutcome
+    handoff: Handoff | str = ""
+    text: str = ""
+    model: str | None = None
+    tokens: Tokens = field(default_factory=Tokens)
+    cost_usd: float | None = None
+
+
+def session_result(
+    agent: str, request: StepRequest, recorder: Recorder, started: float, end: SessionEnd
+) -> StepResult:
+    """
+    :param agent: the engine's short name.
+    :param started: on the monotonic clock.
+    """
+    reason = end.outcome.detail or end.outcome.kind
+    handoff = early_handoff(end.handoff, end.outcome) if isinstance(end.handoff, Handoff) else None
+    failed = end.outcome.kind in _FAILURES and handoff is None
+    return StepResult(
+        step_id=request.execution.step,
+        status=Result.FAILED if failed else Result.SUCCEEDED,
+        output=capped(end.text),
+        error=f"{agent}: {reason}" if failed else None,
+        duration_ms=int((time.monotonic() - started) * 1000),
+        handoff=handoff,
+        handoff_problem=None if handoff is not None else f"no handoff: {end.handoff or reason}",
+        transcript=recorder.transcript,
+        tool_calls=recorder.tool_calls,
+        tokens=end.tokens,
+        cost_usd=end.cost_usd,
+        outcome=end.outcome,
+        model=end.model,
+    )

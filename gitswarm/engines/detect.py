@@ -26,11 +26,9 @@ parsed counts as present and empty, but such a pyproject.toml is still a Python 
 
 from __future__ import annotations
 
-import configparser
 import json
 import os
 import re
-import tomllib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -103,6 +101,8 @@ class ProjectFiles(Struct, frozen=True):
     def toml(self, name: str) -> Mapping[str, object] | None:
         """The document; None if it does not parse."""
         try:
+            import tomllib  # noqa: PLC0415 - only to find out what tests a project
+
             return tomllib.loads(self.text(name))
         except (ValueError, RecursionError):
             return None
@@ -115,6 +115,8 @@ class ProjectFiles(Struct, frozen=True):
 
     def sections(self, name: str) -> tuple[str, ...]:
         """The section names of an ini file."""
+        import configparser  # noqa: PLC0415 - as above
+
         parser = configparser.RawConfigParser(strict=False)
         try:
             parser.read_string(self.text(name))

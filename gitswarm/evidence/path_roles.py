@@ -16,10 +16,8 @@ The first row that applies counts.
 
 from __future__ import annotations
 
-import configparser
 import json
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -185,13 +183,15 @@ def _deciding(name: str, text: str) -> object:
     """The part that counts, comparable; the whole text if it does not parse."""
     try:
         if name == "pyproject.toml":
+            import tomllib  # noqa: PLC0415 - only for a step that changed such a file
+
             document = tomllib.loads(text)
             return [_at(document, table) for table in _TOML_TABLES]
         if name in {"setup.cfg", "tox.ini"}:
             return _ini_part(text)
         if name == "package.json":
             return _package_part(json.loads(text or "{}"))
-    except (ValueError, RecursionError, configparser.Error):
+    except (ValueError, RecursionError):
         return text
     return _makefile_part(text)
 
@@ -203,8 +203,16 @@ def _at(document: object, dotted: str) -> object:
 
 
 def _ini_part(text: str) -> object:
+    """
+    :raises ValueError: it does not parse.
+    """
+    import configparser  # noqa: PLC0415 - only for a step that changed such a file
+
     parser = configparser.RawConfigParser(strict=False)
-    parser.read_string(text)
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ValueError(str(error)) from error
     part: dict[str, object] = {name: dict(parser[name]) for name in parser.sections() if _INI_SECTIONS.match(name)}
     if parser.has_section("options.entry_points"):
         part["pytest11"] = parser["options.entry_points"].get("pytest11")

@@ -17,7 +17,6 @@ from gitswarm.records.receipt import PartialHandoff
 from gitswarm.runner.containing import mention_sandbox
 from gitswarm.runner.deciding.decision_facts import mention_navigator
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
-from gitswarm.runner.hub.leased_run import push_to_hub
 from gitswarm.runner.human_steps import ResumeOptions, adopt_out_of_band, commit_human_step, settled
 from gitswarm.runner.landing.approve import accept_concerns, allow_secrets
 from gitswarm.runner.open_run import OpenRun, open_run
@@ -25,7 +24,7 @@ from gitswarm.runner.operations.forge.feedback import hand_in
 from gitswarm.runner.run import carry_on, end_run, ending_at
 from gitswarm.runner.run_engines import asked_engines, refuse_impossible
 from gitswarm.runner.run_processes import Request
-from gitswarm.runner.run_session import RunContext, Session
+from gitswarm.runner.run_session import RunContext, Session, push_to_hub
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.plan import Resumption
 from gitswarm.runner.step.unfinished import drop_conversations, find_unfinished

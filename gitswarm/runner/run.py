@@ -16,9 +16,8 @@ from gitswarm.records.receipt import PartialHandoff
 from gitswarm.records.routing import Action, Decision
 from gitswarm.runner.deciding.preflight import allowance, within_budget
 from gitswarm.runner.deciding.route import decide_next, end_of
-from gitswarm.runner.hub.leased_run import push_to_hub
 from gitswarm.runner.run_processes import STATUS, Request, end_orphans
-from gitswarm.runner.run_session import Session
+from gitswarm.runner.run_session import Session, push_to_hub
 from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import Resumption, plan_step

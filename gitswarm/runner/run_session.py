@@ -106,6 +106,19 @@ class Session(Struct, frozen=True):
         return self.repository.swarm_dir / "sessions" / self.layout.run_id
 
 
+def push_to_hub(session: Session, state: RunState, *, executes: bool = True) -> None:
+    """Pushes the run, where it is leased. `executes`: this process goes on with it.
+
+    :raises FencedError: another clone has taken it over: what only this one has is kept, and it stands where the hub
+        stands.
+    """
+    leased = session.context.leased
+    if leased is not None:
+        from gitswarm.runner.hub.leased_run import push_leased  # noqa: PLC0415 - few runs are shared
+
+        push_leased(session, state, leased, executes=executes)
+
+
 class Observer(Protocol):
     def opened(self, state: RunState, worktree: str) -> None:
         """The run has its branch and worktree and is about to execute."""

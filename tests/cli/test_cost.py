@@ -138,9 +138,9 @@ JUDGING = ("gitswarm.engines.stub", "gitswarm.runner", "gitswarm.safety", "gitsw
 @pytest.mark.parametrize(
     ("line", "most", "none"),
     [
-        (("start", "one", "--script", "SCRIPT", "--allow-stub"), 230, (*LATER, "gitswarm.runner.resuming")),
-        (("verify",), 82, (*LATER, *JUDGING)),
-        (("approve",), 250, LATER),
+        (("start", "one", "--script", "SCRIPT", "--allow-stub"), 200, (*LATER, "gitswarm.runner.resuming")),
+        (("verify",), 72, (*LATER, *JUDGING)),
+        (("approve",), 215, LATER),
     ],
     ids=["start", "verify", "approve"],
 )

@@ -169,15 +169,8 @@ class LeasedRun:
             raise SwarmError(f"somebody moved {moved[0]} on {self.remote.name} by hand", hint=hint)
 
 
-def push_to_hub(session: Session, state: RunState, *, executes: bool = True) -> None:
-    """Pushes the run, where it is leased. `executes`: this process goes on with it.
-
-    :raises FencedError: another clone has taken it over: what only this one has is kept, and it stands where the hub
-        stands.
-    """
-    leased = session.context.leased
-    if leased is None:
-        return
+def push_leased(session: Session, state: RunState, leased: LeasedRun, *, executes: bool) -> None:
+    """As `push_to_hub`."""
     try:
         leased.push(state, executes=executes)
         if leased.asked is not None and executes:

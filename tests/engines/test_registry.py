@@ -29,8 +29,7 @@ from gitswarm.settings_personal import known_keys
 PACKAGE = Path(__file__).parent.parent.parent / "gitswarm"
 NAMES_OF_OTHERS = {
     "cli/help_pages.py": "documentation: examples of the manual",
-    "records/guidance.py": "default configuration: files in which projects speak to agents",
-    "records/globs.py": "the same",
+    "records/globs.py": "default configuration: files in which projects speak to agents, and which they protect",
     "safety/policy/paths.py": "what programs keep in a home, whether they are engines or not",
     "safety/policy/table.py": "programs that no agent starts, whether they are engines or not",
     "safety/redact/known.py": "variables that hold keys, whoever reads them",

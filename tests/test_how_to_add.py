@@ -16,7 +16,7 @@ import yaml
 from gitswarm.cli.opened import RunArgument
 from gitswarm.cli.registry import ROOT, Command
 from gitswarm.records.safety import SecretRules
-from gitswarm.safety.redact import known
+from gitswarm.safety.redact import rule
 from gitswarm.safety.redact.redactor import Redactor
 from tests.conftest import Project
 from tests.projects import ask
@@ -53,15 +53,15 @@ def test_a_redaction_rule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     secret = "acme_" + "x9Y8z7" * 4
     assert "own.rules" in row("a redaction rule")
     for name in ("own", "betterleaks"):
-        text = (known._FOLDER / f"{name}.rules").read_text("utf-8")
+        text = (rule._FOLDER / f"{name}.rules").read_text("utf-8")
         line = "acme-key  acme_  acme_[A-Za-z0-9]{24}\n" if name == "own" else ""
         (tmp_path / f"{name}.rules").write_text(text + line, encoding="utf-8")
-    monkeypatch.setattr(known, "_FOLDER", tmp_path)
-    known.shapes.cache_clear()
+    monkeypatch.setattr(rule, "_FOLDER", tmp_path)
+    rule.shapes.cache_clear()
     try:
         assert Redactor(SecretRules(), {}).scrub(f"a {secret} b") == "a [REDACTED:acme-key] b"
     finally:
-        known.shapes.cache_clear()
+        rule.shapes.cache_clear()
 
 
 def test_a_sidequest(project: Project) -> None:

@@ -12,7 +12,7 @@ import time
 
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.safety.redact.plausible import is_chosen, is_name, is_placeholder, is_plausible, is_strong, is_words
-from gitswarm.safety.redact.rule import Rule, begins, shaped
+from gitswarm.safety.redact.rule import Rule, begins
 
 _QUOTE = r"""(?:\\{0,3}["'`])"""
 _END_OF_NAME = rf"[\w.-]{{0,40}}{_QUOTE}?\]?"
@@ -101,7 +101,7 @@ def _behind_keyword(kind: str, keywords: str, pattern: str, *, in_code: bool = T
     return Rule(
         kind,
         tuple(keywords.split()),
-        lambda: (re.compile(pattern, re.IGNORECASE),),
+        lazy_re(pattern, re.IGNORECASE),
         folds=True,
         accept=_is_value,
         accept_in_code=_is_strong_value if in_code else lambda _match: False,
@@ -117,7 +117,7 @@ ASSIGNMENTS: tuple[Rule, ...] = (
         "url-password",
         ("://",),
         # Bounded: each of them is read once per `://`.
-        lambda: (re.compile(r"://(?P<user>[^\s:/@\"'<>\\]{0,200}):(?P<value>[^\s/@\"'<>\\]{3,200})@"),),
+        lazy_re(r"://(?P<user>[^\s:/@\"'<>\\]{0,200}):(?P<value>[^\s/@\"'<>\\]{3,200})@"),
         accept=_is_password,
         accept_in_code=_is_remote_password,
     ),
@@ -136,12 +136,10 @@ ASSIGNMENTS: tuple[Rule, ...] = (
     Rule(
         "netrc-password",
         ("login",),
-        lambda: (
-            re.compile(
-                r"(?:machine[ \t]+\S{1,200}|default)\s{1,20}login\s{1,20}\S{1,200}\s{1,20}"
-                r"(?:password|passwd|account)\s{1,20}(?P<value>[^\s\"'\\]{3,200})",
-                re.IGNORECASE,
-            ),
+        lazy_re(
+            r"(?:machine[ \t]+\S{1,200}|default)\s{1,20}login\s{1,20}\S{1,200}\s{1,20}"
+            r"(?:password|passwd|account)\s{1,20}(?P<value>[^\s\"'\\]{3,200})",
+            re.IGNORECASE,
         ),
         back=230,
         folds=True,
@@ -160,7 +158,7 @@ ASSIGNMENTS: tuple[Rule, ...] = (
     _behind_keyword("option-password", "sshpass", r"sshpass[ \t]+-p[ \t]*[\"']?(?P<value>[^\s\"'\\]{4,200})"),
     _behind_keyword(
         "cloud-secret",
-        "secret_access_key secretaccesskey session_token sessiontoken",
+        "secret_access_key secret_accesskey secretaccess_key secretaccesskey session_token sessiontoken",
         rf"(?:secret_?access_?key|session_?token){_END_OF_NAME}{_SIGN}{_QUOTE}?(?P<value>[A-Za-z0-9+/=]{{16,2000}})",
     ),
     _behind_keyword("password", _WORDS, rf"(?P<name>{_any_of(_WORDS)}[\w.-]{{0,40}}){_SAYS}{_VALUE}"),
@@ -187,6 +185,7 @@ _REST_OF_KEY = (
     rf"\[REDACTED:private-key\][A-Za-z0-9+/=]{{0,63}}(?:{_WRAP}[A-Za-z0-9+/=]{{16,}})+"
     rf"(?:(?:{_WRAP}[A-Za-z0-9+/=]{{1,15}})?{_WRAP}-----END {_KEY_NAME})?"
 )
+_PUTTY_KEY = r"PuTTY-User-Key-File-\d(?:[^\n]*\n){1,60}?Private-MAC: ?[0-9a-f]+"
 _LEAST_KEY = 64
 """Letters of base64 in the shortest key (Ed25519 in PKCS #8); fewer are a placeholder."""
 
@@ -246,9 +245,13 @@ def _token_part(part: str) -> dict[str, object] | None:
 
 
 KEYS: tuple[Rule, ...] = (
-    shaped("private-key", "PRIVATE", _PRIVATE_KEY, back=80, accept_in_code=_is_key),
-    shaped("private-key", "[REDACTED:private-key]", _REST_OF_KEY),
-    shaped("putty-key", "PuTTY-User-Key-File-", r"PuTTY-User-Key-File-\d(?:[^\n]*\n){1,60}?Private-MAC: ?[0-9a-f]+"),
-    Rule("jwt", ("eyJ",), lambda: (re.compile(_JWT),), accept=_is_token, accept_in_code=_opens_something),
+    Rule("private-key", ("PRIVATE",), lazy_re(_PRIVATE_KEY), back=80, accept_in_code=_is_key),
+    Rule("private-key", ("[REDACTED:private-key]",), lazy_re(_REST_OF_KEY)),
+    Rule(
+        "putty-key",
+        ("PuTTY-User-Key-File-",),
+        lazy_re(_PUTTY_KEY),
+    ),
+    Rule("jwt", ("eyJ",), lazy_re(_JWT), accept=_is_token, accept_in_code=_opens_something),
 )
 """Expressions of Python: each looks around itself, and reads what it found once."""

@@ -4,38 +4,55 @@ stands.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import re2
 from msgspec import Struct
 
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.safety.redact.known import Shape, Shapes
-from gitswarm.safety.redact.plausible import random_tokens
-from gitswarm.safety.redact.rule import Rule, Span, any_of, in_ascii, options
+from gitswarm.safety.redact.plausible import is_placeholder, is_random
+from gitswarm.safety.redact.rule import Rule, Shape, Shapes, Span, any_of, in_ascii, linear, options
 
 ESCAPE_SIGNS = ("\x1b", "\\u001b", "\\u001B", "\\x1b", "\\x1B", "\\033", "\\e[")
-_ESCAPE = lazy_re(
-    r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e(?=\[))(?:\[[0-9;:?]*[A-Za-z]|\][^\x07\x1b\\\n]{0,300}(?:\x07|\x1b\\)?|[()][A-Z0-9])"
+_COLOUR = r"\[[0-9;:?]*[A-Za-z]"
+_ESCAPE = (
+    rf"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033)(?:{_COLOUR}|\][^\x07\x1b\\\n]{{0,300}}(?:\x07|\x1b\\)?|[()][A-Z0-9])"
+    rf"|\\e{_COLOUR}"
 )
-_PERCENT = lazy_re(r"%[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*")
+_PERCENT = r"%[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*"
 _NEAR = 400
 _LINE = 300
 """A decoded view holds what stands near something to decode: from the begin of its line, or this much before it."""
 
-_RUN = lazy_re(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_RUN = r"[A-Za-z0-9+/_-]{16,}={0,2}"
 _WRAP = lazy_re(r"\\r\\n|\\n|\r?\n")
 _LAST_LINE = lazy_re(r"[A-Za-z0-9+/]{1,15}={0,2}")
 _WRAPPED_AT = 40  # shorter lines are no base64 that was wrapped, but one token each
 _NOT_ASCII = bytes(range(128, 256))
-_URL_ALPHABET = str.maketrans("-_", "+/")
+_URL_ALPHABET = bytes.maketrans(b"-_", b"+/")
 GAP = "\n\0\n"
 _LONGEST_RUN = 400_000
+
+_SHORTEST_TOKEN, _LONGEST_TOKEN = 32, 100
+"""Longer ones are pictures, certificates and scripts in one line."""
+
+_HARMLESS_BEFORE = lazy_re(
+    r"(?:sha\d{1,3}[-:=]|h\d:|md5[-:=]|base64,|ssh-\w{3,12} |(?:integrity|checksum|digest|hash|fingerprint)\W{1,4}"
+    r"|IkpvaG4gRG9lI[\w-]{20,60}\.)$",
+    re.IGNORECASE,
+)
+_HARMLESS = lazy_re(
+    r"(?:eyJhbGciOi|AAAA[BCE]3NzaC1|AAAAE2VjZHNh|toolu_|msg_|req_|call_|chatcmpl-|resp_|sha\d{1,3}-|iVBORw0KGgo|R0lGOD|/9j/|MI[IG])"
+)
+_BLOB = lazy_re(r"[A-Za-z0-9+/]{40,}={0,2}$")
+
+
+Place = tuple[int, int]
+"""Where something begins and ends."""
 
 
 class Piece(Struct, frozen=True):
@@ -79,36 +96,55 @@ class View:
         return self.pieces[max(0, bisect_right(self.pieces, place, key=lambda piece: piece.place) - 1)]
 
 
-def views(text: str) -> Iterator[View]:
-    """Every other reading of a text; none for most texts."""
-    if any(sign in text for sign in ESCAPE_SIGNS):
+@cache
+def _compiled(pattern: str) -> re2._Regexp:
+    return linear(pattern)
+
+
+def _spans_of(pattern: str, raw: bytes) -> list[Place]:
+    return [match.span() for match in _compiled(pattern).finditer(raw)]
+
+
+def runs_of(raw: bytes) -> list[Place]:
+    """Where at least 16 letters of base64 stand together, with the `=` behind them.
+
+    :param raw: the text in ASCII, letter by letter.
+    """
+    return _spans_of(_RUN, raw)
+
+
+def views(text: str, raw: bytes, runs: Sequence[Place]) -> Iterator[View]:
+    """Every other reading of a text; none for most texts.
+
+    :param runs: see `runs_of`.
+    """
+    if any(sign in text for sign in ESCAPE_SIGNS) and (codes := _spans_of(_ESCAPE, raw)):
         # A code may stand in the middle of a secret, or before its first letter.
-        yield from _rewritten(text, _ESCAPE, lambda _match: "")
-        yield from _rewritten(text, _ESCAPE, lambda _match: " ")
-    if "%" in text:
-        yield from _rewritten(text, _PERCENT, _unquoted)
-    yield from _decoded(text)
+        yield _rewritten(text, codes, lambda _code: "")
+        yield _rewritten(text, codes, lambda _code: " ")
+    if "%" in text and (quoted := _spans_of(_PERCENT, raw)):
+        yield _rewritten(text, quoted, _unquoted)
+    yield from _decoded(text, raw, runs)
 
 
-def _unquoted(match: re.Match[str]) -> str:
-    return bytes.fromhex(match[0].replace("%", "")).decode("latin-1")
+def _unquoted(quoted: str) -> str:
+    return bytes.fromhex(quoted.replace("%", "")).decode("latin-1")
 
 
-def _rewritten(text: str, pattern: re.Pattern[str], become: Callable[[re.Match[str]], str]) -> Iterator[View]:
-    """The lines in which the pattern stands, with something else in its place."""
+def _rewritten(text: str, places: Sequence[Place], become: Callable[[str], str]) -> View:
+    """The lines in which these places lie, with something else in them."""
     view = View()
     done: int | None = None
-    for match in pattern.finditer(text):
-        if done is None or match.start() > done + _NEAR:
+    for start, end in places:
+        if done is None or start > done + _NEAR:
             _add_rest(view, text, done)
-            done = max(done or 0, _begin_of_line(text, match.start()))
+            done = max(done or 0, _begin_of_line(text, start))
             view.add(GAP, done, done, whole=True)
-        view.add(text[done : match.start()], done, match.start(), whole=False)
-        view.add(become(match), match.start(), match.end(), whole=True)
-        done = match.end()
-    if done is not None:
-        _add_rest(view, text, done)
-        yield view
+        view.add(text[done:start], done, start, whole=False)
+        view.add(become(text[start:end]), start, end, whole=True)
+        done = end
+    _add_rest(view, text, done)
+    return view
 
 
 def _add_rest(view: View, text: str, done: int | None) -> None:
@@ -123,14 +159,15 @@ def _begin_of_line(text: str, place: int) -> int:
     return max(text.rfind("\n", start, place) + 1, start)
 
 
-def _decoded(text: str) -> Iterator[View]:
+def _decoded(text: str, raw: bytes, runs: Sequence[Place]) -> Iterator[View]:
     """What runs of base64 hold, one behind the other. Where a run begins is not known when a path or a name stands
     before it: each of the four ways to read it counts."""
     view = View()
-    for start, end in _runs(text):
-        run = text[start:end] if end - start < _LONGEST_RUN else ""
-        if "\n" in run or "\\" in run:
-            run = _WRAP.sub("", run)
+    for start, end in _unwrapped(text, runs):
+        run = raw[start:end] if end - start < _LONGEST_RUN else b""
+        if b"\n" in run or b"\\" in run:
+            run = _WRAP.sub("", text[start:end]).encode()
+        run = run.translate(_URL_ALPHABET)
         # Hashes, paths and names in small letters: a text in base64 has capitals.
         for shift in range(4) if not run.islower() else ():
             plain = _plain(run[shift:])
@@ -140,11 +177,10 @@ def _decoded(text: str) -> Iterator[View]:
         yield view
 
 
-def _runs(text: str) -> Iterator[tuple[int, int]]:
-    """Each run of letters of base64, and lines that were one before they were wrapped."""
+def _unwrapped(text: str, runs: Sequence[Place]) -> Iterator[Place]:
+    """The runs; lines that were one before they were wrapped as one."""
     start = end = width = 0
-    for match in _RUN.finditer(text):
-        begin, stop = match.span()
+    for begin, stop in runs:
         wrap = _WRAP.match(text, end) if end - start >= _WRAPPED_AT and begin - end <= 4 else None
         if wrap is not None and wrap.end() == begin and stop - begin <= width:
             end = stop
@@ -166,11 +202,11 @@ def _with_last_line(text: str, start: int, end: int) -> int:
     return last.end() if last is not None and is_whole else end
 
 
-def _plain(run: str) -> str | None:
+def _plain(run: bytes) -> str | None:
     """What a run holds, if that is text for the most part."""
-    bare = run.rstrip("=")
+    bare = run.rstrip(b"=")
     try:
-        held = base64.b64decode(bare.translate(_URL_ALPHABET) + "=" * (-len(bare) % 4))
+        held = binascii.a2b_base64(bare + b"=" * (-len(bare) % 4))
     except (binascii.Error, ValueError):
         return None
     ascii_bytes = len(held.translate(None, _NOT_ASCII))
@@ -198,26 +234,28 @@ class Finder:
 
     def in_text(self, text: str) -> list[Span]:
         """In order and without overlaps; what random letters look like counts too."""
-        known = _merged(list(self._spans(text, is_code=False)))
+        raw = in_ascii(text)
+        runs = runs_of(raw)
+        known = _merged(list(self._spans(text, raw, runs, is_code=False)))
         # A token that looks random because of a secret in it, as the path of a file, is looked at again without it.
-        return _merged([*known, *_apart_from(known, random_tokens(text))])
+        return _merged([*known, *_apart_from(known, _random_tokens(text, runs))])
 
     def in_code(self, text: str) -> list[Span]:
         """As `in_text`, but only what is no accident in code."""
-        return _merged(list(self._spans(text, is_code=True)))
+        raw = in_ascii(text)
+        return _merged(list(self._spans(text, raw, runs_of(raw), is_code=True)))
 
-    def _spans(self, text: str, *, is_code: bool) -> Iterator[Span]:
-        yield from self._direct(text, is_code=is_code)
-        for view in views(text):
-            for span in self._direct(view.text, is_code=is_code):
+    def _spans(self, text: str, raw: bytes, runs: Sequence[Place], *, is_code: bool) -> Iterator[Span]:
+        yield from self._direct(text, raw, is_code=is_code)
+        for view in views(text, raw, runs):
+            for span in self._direct(view.text, in_ascii(view.text), is_code=is_code):
                 # What lies on both sides of a gap does not belong together.
                 gap = view.text.find(GAP, span.start, span.end)
                 start, end = view.start(span.start), view.end(span.end if gap < 0 else gap)
                 if start < end:
                     yield Span(start, end, span.kind)
 
-    def _direct(self, text: str, *, is_code: bool) -> Iterator[Span]:
-        raw = in_ascii(text)
+    def _direct(self, text: str, raw: bytes, *, is_code: bool) -> Iterator[Span]:
         # Most rules are out because none of their words occurs: all of them are looked for at once.
         seen = [self._seen[number] for number in sorted(self._keywords.Match(raw) or ())]
         for rule in (*self._always, *(rule for rule in seen if isinstance(rule, Rule))):
@@ -245,3 +283,37 @@ def _merged(spans: list[Span]) -> list[Span]:
         longest = max(last, span, key=lambda one: one.end - one.start)
         merged[-1] = Span(last.start, max(last.end, span.end), longest.kind)
     return merged
+
+
+def _random_tokens(text: str, runs: Iterable[Place]) -> Iterator[Span]:
+    for start, stop in runs:
+        if stop - start >= _SHORTEST_TOKEN:
+            core = len(text[start:stop].rstrip("="))
+            following = text[stop : stop + 1]  # `=` before a name is no padding
+            end = max(start + core, stop - 1) if following.isascii() and following.isalnum() else stop
+            if core >= _SHORTEST_TOKEN and end - start <= _LONGEST_TOKEN and not _is_harmless(text, start, end):
+                yield Span(start, end, "entropy")
+
+
+def _is_harmless(text: str, start: int, end: int) -> bool:
+    token = text[start:end]
+    if not is_random(token) or _HARMLESS.match(token) or is_placeholder(token) or _is_path(token):
+        return True
+    before = text[max(0, start - 80) : start]
+    return _HARMLESS_BEFORE.search(before) is not None or _is_part_of_blob(text, start, end)
+
+
+def _is_path(token: str) -> bool:
+    """Whether its parts are names: of a file, or words with hyphens; a random token has slashes by chance."""
+    parts = [part for part in re.split(r"[/_-]", token.rstrip("=")) if part]
+    return len(parts) > 1 and all(len(part) < 20 or not is_random(part) for part in parts) and "/" in token
+
+
+def _is_part_of_blob(text: str, begin: int, stop: int) -> bool:
+    """Whether it is one of several lines of base64: a certificate, a picture, a mail."""
+    start, end = text.rfind("\n", 0, begin) + 1, text.find("\n", stop)
+    if text[start:begin].strip():
+        return False
+    following = text[end + 1 : end + 200].split("\n", 1)[0].strip() if end >= 0 else ""
+    preceding = text[max(0, start - 200) : max(0, start - 1)].rsplit("\n", 1)[-1].strip()
+    return any(_BLOB.match(line) for line in (following, preceding))

@@ -7,12 +7,10 @@ import binascii
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import words
-from gitswarm.safety.redact.rule import Span
 
 _PIECE = lazy_re(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 """`PasswordResetV2` is `Password`, `Reset`, `V`, `2`."""
@@ -71,19 +69,6 @@ _UUID = lazy_re(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _BETWEEN = lazy_re(r"[\s(){}\[\]<>\\,;|&\"'`]+")
 """Between the pieces of an expression, a template or a sentence."""
 _CLASSES = (lazy_re(r"[a-z]"), lazy_re(r"[A-Z]"), lazy_re(r"\d"), lazy_re(r"[^A-Za-z0-9]"))
-_TOKEN = lazy_re(r"[A-Za-z0-9+/_-]{32,}(?:={1,2}(?![A-Za-z0-9]))?")
-_LONGEST = 100
-"""Longer ones are pictures, certificates and scripts in one line."""
-
-_HARMLESS_BEFORE = lazy_re(
-    r"(?:sha\d{1,3}[-:=]|h\d:|md5[-:=]|base64,|ssh-\w{3,12} |(?:integrity|checksum|digest|hash|fingerprint)\W{1,4}"
-    r"|IkpvaG4gRG9lI[\w-]{20,60}\.)$",
-    re.IGNORECASE,
-)
-_HARMLESS = lazy_re(
-    r"(?:eyJhbGciOi|AAAA[BCE]3NzaC1|AAAAE2VjZHNh|toolu_|msg_|req_|call_|chatcmpl-|resp_|sha\d{1,3}-|iVBORw0KGgo|R0lGOD|/9j/|MI[IG])"
-)
-_BLOB = lazy_re(r"[A-Za-z0-9+/]{40,}={0,2}$")
 
 
 def is_name(value: str) -> bool:
@@ -195,7 +180,7 @@ def _is_dice(value: str) -> bool:
 
 def is_random(value: str) -> bool:
     """Whether a token of at least 32 letters is no name: letters and digits change as in dice, not as in words."""
-    if sum(letter.isdigit() for letter in value) < 3 or not all(kind.search(value) for kind in _CLASSES[:3]):
+    if not all(kind.search(value) for kind in _CLASSES[:3]) or sum(map(str.isdigit, value)) < 3:
         return False
     return _changes(value) >= 0.4 and entropy(value) >= 0.82 * math.log2(min(len(value), 64))
 
@@ -210,33 +195,3 @@ def entropy(value: str) -> float:
     """Bits per letter (Shannon)."""
     total = len(value)
     return -sum(n / total * math.log2(n / total) for n in Counter(value).values())
-
-
-def random_tokens(text: str) -> Iterator[Span]:
-    for match in _TOKEN.finditer(text):
-        if match.end() - match.start() <= _LONGEST and not _is_harmless(text, match):
-            yield Span(match.start(), match.end(), "entropy")
-
-
-def _is_harmless(text: str, match: re.Match[str]) -> bool:
-    token = match[0]
-    if not is_random(token) or _HARMLESS.match(token) or is_placeholder(token) or _is_path(token):
-        return True
-    before = text[max(0, match.start() - 80) : match.start()]
-    return _HARMLESS_BEFORE.search(before) is not None or _is_part_of_blob(text, match)
-
-
-def _is_path(token: str) -> bool:
-    """Whether its parts are names: of a file, or words with hyphens; a random token has slashes by chance."""
-    parts = [part for part in re.split(r"[/_-]", token.rstrip("=")) if part]
-    return len(parts) > 1 and all(len(part) < 20 or not is_random(part) for part in parts) and "/" in token
-
-
-def _is_part_of_blob(text: str, match: re.Match[str]) -> bool:
-    """Whether it is one of several lines of base64: a certificate, a picture, a mail."""
-    start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
-    if text[start : match.start()].strip():
-        return False
-    following = text[end + 1 : end + 200].split("\n", 1)[0].strip() if end >= 0 else ""
-    preceding = text[max(0, start - 200) : max(0, start - 1)].rsplit("\n", 1)[-1].strip()
-    return any(_BLOB.match(line) for line in (following, preceding))

@@ -1,20 +1,159 @@
-"""Takes secrets out of what is about to be stored, and finds those in code. Built once per process and run."""
+"""Takes secrets out of what is about to be stored, and finds those in code: by rules, and by the values that the
+environment holds. What tests and documentation show is left. Built once per process and run.
+"""
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 from pydantic import JsonValue
 
 from gitswarm.records.globs import gitignore
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.safety import SecretFound, SecretRules, Suspect
-from gitswarm.safety.redact.assignments import ASSIGNMENTS, KEYS, is_secret_name, is_secret_under
+from gitswarm.safety.redact.assignments import ASSIGNMENTS, KEYS, is_secret_name, is_secret_under, letters_of_key
 from gitswarm.safety.redact.finder import Finder
-from gitswarm.safety.redact.known import EXAMPLES, OwnKeys, is_example_path, known_rule, secret_values, shapes
-from gitswarm.safety.redact.plausible import is_placeholder
-from gitswarm.safety.redact.rule import Rule, Span
+from gitswarm.safety.redact.plausible import is_common, is_placeholder
+from gitswarm.safety.redact.rule import Rule, Span, shapes
+
+_NAME = lazy_re(
+    r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?<!MON)(?<!HOT)(?<!TUR)KEY(?!BOARD|MAP|RING|WORD)"
+    r"|(?:^|_)(?:PASS|PWD|AUTH|PAT)$",
+    re.IGNORECASE,
+)
+_VARIABLES = (
+    "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_FOUNDRY_API_KEY AWS_BEARER_TOKEN_BEDROCK "
+    "CLAUDE_CODE_OAUTH_TOKEN GEMINI_API_KEY GOOGLE_API_KEY OPENAI_API_KEY"
+)
+_KEYS_OF_ENGINES = frozenset(_VARIABLES.split())
+"""What engines reach their providers with: a key whatever it looks like."""
+_NO_SECRETS = frozenset({"GPG_KEY", "PWD", "OLDPWD", "SSH_AUTH_SOCK"})
+"""`GPG_KEY` is a fingerprint, in every image of Python."""
+
+_PASSWORD_IN_URL = lazy_re(r"[A-Za-z][\w+.-]*://[^\s:/@]*:([^\s/@]+)@")
+_ORDINARY = lazy_re(
+    r"""~?\.{0,2}/[^:@]*(?::/.*)? | [A-Za-z]:\\.* | -?[\d.,_]+[a-zA-Z]{0,2} | https?://[^@]*
+    | run-\d{8}-\d{6}-[0-9a-f]{6}""",
+    re.VERBOSE,
+)
+_WORDS = lazy_re(r"[a-z]+(?:[-_.][a-z]+)*|[A-Z]+(?:_[A-Z]+)*")
+_SHORTEST = 8
+
+EXAMPLES = frozenset(
+    {"private-key", "putty-key", "jwt", *(rule.kind for rule in ASSIGNMENTS)},
+)
+"""Kinds of which tests make their own: keys, and what only its name makes a secret. What a provider issued, or the
+environment holds, opens something wherever it stands."""
+
+_PATH = lazy_re(
+    r"(?:^|/)(?:[\w.-]*[_.-])?(?:t|unit|tests?|testing|testdata|test[_-]?data|fixtures?|specs?|__tests__|mocks?|docs?|demos?"
+    r"|docs?_src|tutorials?|examples?|samples?|vectors|benchmarks?)(?:[_.-][\w.-]*)?/"
+    r"|(?:^|/)(?:tests?|tests?_[^/]*|conftest|[^/]*[_.-](?:tests?|spec))\.\w+$|(?:^|/)(?:readme|changelog|changes|history|news)[^/]*$",
+    re.IGNORECASE,
+)
+_BIGGEST = 100_000
+
+
+def secret_values(env: Mapping[str, str], profiles: Sequence[Mapping[str, str]] = ()) -> set[str]:
+    """Values that must not appear anywhere. A path, a number, a flag or an ordinary word is none, unless it is the
+    key of an engine.
+
+    :param profiles: what the engines' own environments hold.
+    """
+    return {*_values(env), *_own_keys(env), *(value for own in profiles for value in {*_values(own), *_profile(own)})}
+
+
+def _own_keys(env: Mapping[str, str]) -> Iterator[str]:
+    keys = (env[name].strip() for name in _KEYS_OF_ENGINES & env.keys())
+    return (key for key in keys if len(key) >= _SHORTEST and not is_common(key))
+
+
+def _profile(own: Mapping[str, str]) -> Iterator[str]:
+    """Whatever a profile calls a secret, numbers and paths left out (`MAX_THINKING_TOKENS`)."""
+    yield from _own_keys(own)
+    for name, value in own.items():
+        stripped = value.strip()
+        if (
+            _NAME.search(name)
+            and len(stripped) >= _SHORTEST
+            and not is_common(stripped)
+            and not _ORDINARY.fullmatch(stripped)
+        ):
+            yield stripped
+
+
+def _values(env: Mapping[str, str]) -> Iterator[str]:
+    for name, value in env.items():
+        yield from (found for found in _PASSWORD_IN_URL.findall(value) if _is_secret(found))
+        if name.upper() not in _NO_SECRETS and _NAME.search(name):
+            lines = (value, *value.splitlines()) if "\n" in value else (value,)
+            yield from (line.strip() for line in lines if _is_secret(line.strip()))
+
+
+def _is_secret(value: str) -> bool:
+    is_word = is_common(value) or (_WORDS.fullmatch(value) is not None and len(value) < 20)
+    return len(value) >= _SHORTEST and not is_word and _ORDINARY.fullmatch(value) is None
+
+
+def known_rule(values: set[str]) -> Rule | None:
+    """A rule for known values: as they are, in JSON, URL-encoded and in base64; None when there are none."""
+    forms = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
+    if not forms:
+        return None
+    pattern = "|".join(re.escape(form) for form in forms)
+    return Rule("environment", tuple(forms), lazy_re(pattern))
+
+
+def _forms(value: str) -> Iterator[str]:
+    yield value
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield quote(value, safe="")
+    yield quote_plus(value)
+    raw = value.encode(errors="surrogateescape")
+    for shift in range(3):
+        # What stands before and behind it in the same base64 changes its first and its last letter.
+        coded = base64.b64encode(b"\0" * shift + raw)
+        whole = len(raw) + shift
+        inner = coded[-(-shift * 8 // 6) : whole * 8 // 6].decode()
+        yield inner
+        yield inner.replace("+", "-").replace("/", "_")
+
+
+def is_example_path(path: str) -> bool:
+    """Whether tests or documentation lie at a path, by the names that they commonly have."""
+    return _PATH.search(path) is not None
+
+
+class OwnKeys:
+    """Private keys in `~/.ssh` of whoever started git-swarm, read when a key in tests is to be compared with them."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._home = env.get("HOME")
+
+    def has(self, block: str) -> bool:
+        letters = letters_of_key(block)
+        return any(own in letters or letters in own for own in self._letters if letters)
+
+    @cached_property
+    def _letters(self) -> tuple[str, ...]:
+        return tuple(found for found in map(letters_of_key, self._contents()) if len(found) >= 64)
+
+    def _contents(self) -> Iterator[str]:
+        folder = Path(self._home, ".ssh") if self._home else None
+        with contextlib.suppress(OSError):
+            for path in sorted(folder.iterdir()) if folder is not None else ():
+                if path.is_file() and path.stat().st_size < _BIGGEST:
+                    text = path.read_text("utf-8", errors="replace")
+                    yield from (text,) if "PRIVATE" in text else ()
+
 
 _MARK_CHARS = 80
 _MARK = lazy_re(r"\[REDACTED:[a-z0-9-]+\]")
@@ -98,7 +237,7 @@ class Redactor:
 def _own_rule(name: str, pattern: str) -> Rule:
     """A pattern of the team; it says no keyword."""
     kind = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "own"
-    return Rule(kind, (), lambda: (re.compile(pattern),))
+    return Rule(kind, (), lazy_re(pattern))
 
 
 def _is_new(text: str, span: Span) -> bool:

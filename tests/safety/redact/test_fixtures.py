@@ -9,8 +9,7 @@ import json
 from pathlib import Path
 
 from gitswarm.records.safety import SecretRules
-from gitswarm.safety.redact.known import is_example_path
-from gitswarm.safety.redact.redactor import Redactor
+from gitswarm.safety.redact.redactor import Redactor, is_example_path
 from tests.safety.redact.corpus import SAID, SHAPED, Dice
 from tests.tables import table
 

@@ -50,6 +50,11 @@ def test_a_file_submitted_twice_is_one_run_each_and_the_script_executes_its_own(
     assert "#SBATCH --array=0-0%1\n" in left.stdout
     assert "1 of 2 runs ended, or need a person" in left.stderr
 
+    fleet.project.swarm("gc", "--hub", "--archive", "0s")
+    assert fleet.steps_on_hub() == {first: []}
+    assert fleet.project.swarm(*words, "--print").stdout == left.stdout
+    assert fleet.project.json("fleet", "status", *words[4:8])["states"] == {"queued": 1, "rehearsal": 1}
+
 
 @table(
     ("says", "code", "attempts"),

@@ -223,7 +223,7 @@ def submit(
     entries = planned_entries(repository, issues, usual)
     remote = fleet_hub(repository, here=False)
     url = hub_for(on, remote, hub)
-    queued, notices = read_queue(repository, remote), dict[str, None]()
+    queued, notices = read_queue(repository, remote, [entry.name for entry in entries]), dict[str, None]()
     jobs = jobs_of(repository, remote, queued, entries, runs)
     left = [job for job in jobs if not job.ended]
     for job in left:

@@ -104,6 +104,7 @@ class Fleet:
         self._notices: set[str] = set()
         self._planned: dict[StartOptions, frozenset[str]] = {}
         self._looked = 0.0
+        self._is_stopping = False
         self.problem: SwarmError | None = None
         self.spent_out = False
 
@@ -116,6 +117,7 @@ class Fleet:
         try:
             while True:
                 wanted = max(presses(), 1 if self.problem else 0)
+                self._is_stopping = wanted > 0
                 if wanted > told:
                     self._pass_on(client, wanted)
                     told = wanted
@@ -194,7 +196,7 @@ class Fleet:
         if self._limit_usd is None:
             return False
         ours = {job.run_id for job in self.jobs}
-        leases = look_at_hub(self._repository, self._remote).leases
+        leases = self._leases()
         cost = usd(*(fleet_run_of(lease).cost_usd for run, lease in leases.items() if run in ours))
         if cost is not None and cost < self._limit_usd:
             return False
@@ -266,6 +268,8 @@ class Fleet:
             self._display.event(
                 "ended", run, f"given up: {answer.said}", {**tells, "state": GIVEN_UP, "said": answer.said}
             )
+        elif self._is_stopping:
+            self._display.event("ended", run, job.state, tells)
         else:
             job.not_before = time.monotonic() + _PAUSES_S[job.failures]
             self._display.event("retried", run, f"is tried again: {answer.said}", {**tells, "said": answer.said})
@@ -301,8 +305,12 @@ class Fleet:
 
         :raises GitFailedError: the hub cannot be reached.
         """
-        leases = look_at_hub(self._repository, self._remote).leases
+        leases = self._leases()
         return [self._fleet_run(job, leases.get(job.run_id or "")) for job in self.jobs]
+
+    def _leases(self) -> dict[str, Lease]:
+        """By run, as they are now; of archived ones as they were when the jobs were made."""
+        return {**self._queued.leases, **look_at_hub(self._repository, self._remote).leases}
 
     def _fleet_run(self, job: Job, lease: Lease | None) -> FleetRun:
         if lease is None:
@@ -364,7 +372,7 @@ def jobs_of_runs(runs: Sequence[str], queued: Queue) -> list[Job]:
 
 
 def _job(entry: FleetEntry | None, run: str | None, queued: Queue) -> Job:
-    lease = queued.there.leases.get(run or "")
+    lease = queued.leases.get(run or "")
     if lease is None:
         return Job(entry, run)
     found = fleet_run_of(lease)

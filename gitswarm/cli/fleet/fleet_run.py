@@ -126,7 +126,7 @@ def run(
         joined(scheduler, tls) if scheduler else embedded(workers or os.cpu_count() or 1)
     )
     remote = fleet_hub(repository, here=scheduler is None)
-    queued = read_queue(repository, remote)
+    queued = read_queue(repository, remote, [entry.name for entry in entries])
     jobs = jobs_of(repository, remote, queued, entries, runs)
     with display(as_json=as_json) as shown:
         fleet = Fleet(repository, remote, queued, jobs, shown, here=scheduler is None, limit_usd=limit, at_once=rooms)

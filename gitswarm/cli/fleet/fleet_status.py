@@ -102,17 +102,18 @@ def status(issues: IssuesOption = None, flow: FlowOption = None, as_json: JsonFl
     """How the runs on the hub stand; no scheduler is asked, and none needs to live."""
     repository = repository_here()
     remote = hub_for_runs(repository, os.environ)
-    queue = read_queue(repository, remote)
-    for error in queue.there.unreadable:
+    entries = read_entries(issues, StartOptions(flow=flow or DEFAULT_FLOW)) if issues is not None else []
+    queue = read_queue(repository, remote, [entry.name for entry in entries])
+    for error in queue.unreadable:
         err(f"unreadable: {error.message}")
     if issues is None:
-        found = [fleet_run_of(lease) for lease in queue.there.leases.values()]
+        found = [fleet_run_of(lease) for lease in queue.leases.values()]
     else:
         found = [
-            fleet_run_of(queue.there.leases[queue.runs[entry.name]])
+            fleet_run_of(queue.leases[queue.runs[entry.name]])
             if entry.name in queue.runs
             else FleetRun(None, NOT_BEGUN, entry.title)
-            for entry in read_entries(issues, StartOptions(flow=flow or DEFAULT_FLOW))
+            for entry in entries
         ]
     if as_json:
         out_json({"hub": remote.name, "states": counts(found), "runs": [each.to_plain() for each in found]})

@@ -85,7 +85,8 @@ def execute(order: Order) -> Answer:
         written.seek(max(begun, file.stat().st_size - _SAID_BYTES))
         lines = written.read().decode(errors="replace").splitlines()
     said = [line for line in lines if line.startswith("git-swarm: ")] or lines[-1:]
-    return Answer(process.returncode, said[-1].removeprefix("git-swarm: ") if said else "")
+    last = said[-1].removeprefix("git-swarm: ") if said else f"exit code {process.returncode}, without a word"
+    return Answer(process.returncode, last)
 
 
 def dask_setup(_worker: object) -> None:

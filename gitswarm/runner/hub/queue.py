@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gitswarm.errors import FencedError, GitFailedError
+from gitswarm.errors import FencedError, GitFailedError, SwarmError
+from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.hub_archive import overviews_on_hub
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, OnHub, look_at_hub
 from gitswarm.ledger.state import replay
@@ -24,15 +29,18 @@ _OPEN = frozenset({RunStatus.RUNNING, RunStatus.INTERRUPTED, RunStatus.STOPPED})
 
 
 class Queue(Struct, frozen=True):
-    """What a hub has. `runs`: by entry, without those that were removed from the hub; `refs`: of all entries."""
+    """What a hub has. `runs`: by entry, without those that were removed from the hub; `leases`: by run, of archived
+    ones that entries were asked about too; `refs`: of all entries."""
 
-    there: OnHub
+    leases: Mapping[str, Lease]
     runs: dict[str, str]
     refs: dict[str, str]
+    unreadable: tuple[SwarmError, ...]
 
 
-def read_queue(repository: Repository, remote: Remote) -> Queue:
+def read_queue(repository: Repository, remote: Remote, entries: Collection[str] = ()) -> Queue:
     """
+    :param entries: those whose runs count as there when they are archived too.
     :raises GitFailedError: the hub cannot be reached.
     """
     refs = remote.refs(f"{_ENTRIES}*")
@@ -40,8 +48,12 @@ def read_queue(repository: Repository, remote: Remote) -> Queue:
     if missing:
         remote.fetch(missing)
     there = look_at_hub(repository, remote)
-    made = ((name.removeprefix(_ENTRIES), _run_of(repository, to)) for name, to in refs.items())
-    return Queue(there, {entry: run for entry, run in made if run is not None and run in there.leases}, refs)
+    made = {name.removeprefix(_ENTRIES): _first_lease(repository, to) for name, to in refs.items()}
+    gone = (made.get(entry) for entry in entries)
+    archived = _archived(repository, remote, there, {each.run_id: each for each in gone if each is not None})
+    leases = {**archived, **there.leases}
+    runs = {entry: lease.run_id for entry, lease in made.items() if lease is not None and lease.run_id in leases}
+    return Queue(leases, runs, refs, there.unreadable)
 
 
 def read_for(repository: Repository, remote: Remote, entry: str, before: Queue) -> Queue:
@@ -49,16 +61,28 @@ def read_for(repository: Repository, remote: Remote, entry: str, before: Queue) 
 
     :raises GitFailedError: the hub cannot be reached.
     """
-    ref = f"{_ENTRIES}{entry}"
-    return before if remote.refs(ref).get(ref) == before.refs.get(ref) else read_queue(repository, remote)
+    is_same = remote.refs(ref := f"{_ENTRIES}{entry}").get(ref) == before.refs.get(ref)
+    return before if is_same else read_queue(repository, remote, [entry])
 
 
-def _run_of(repository: Repository, commit: str) -> str | None:
+def _first_lease(repository: Repository, commit: str) -> Lease | None:
     message = repository.objects.commit(commit).message
     try:
-        return msgspec.json.decode(message.partition("\n\n")[2].encode(), type=Lease).run_id
+        return msgspec.json.decode(message.partition("\n\n")[2].encode(), type=Lease)
     except msgspec.DecodeError:
         return None
+
+
+def _archived(repository: Repository, remote: Remote, there: OnHub, first: Mapping[str, Lease]) -> dict[str, Lease]:
+    """Leases of those runs that the hub has in its archive alone, as if they were there with how they stood at last.
+
+    :param first: by run, the lease with which it came.
+    """
+    tip, gone = there.refs.get(ARCHIVE_REF), first.keys() - there.leases.keys()
+    if tip is None or not gone:
+        return {}
+    found = overviews_on_hub(repository, remote, tip, lambda runs: [run for run in runs if run.run_id in gone])
+    return {how.run_id: replace(first[how.run_id], overview=how) for how in found}
 
 
 def put_in_queue(
@@ -76,7 +100,7 @@ def put_in_queue(
     try:
         leased.push(replay(repository, layout), executes=False, entry=ref)
     except (GitFailedError, FencedError):
-        other = read_queue(repository, remote).runs.get(name)
+        other = read_queue(repository, remote, [name]).runs.get(name)
         if other is None:
             raise
         return other

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -70,7 +69,7 @@ class SealedObjects:
         self._odb = repository.odb
         self._git = git
         self._commits: dict[str, SealedCommit] = {}
-        self._trees: dict[str, Sequence[bytes]] = {EMPTY_TREE: ()}
+        self._trees: dict[str, Mapping[bytes, None]] = {EMPTY_TREE: {}}
         self._sound: set[str] = set()
 
     @property
@@ -82,21 +81,19 @@ class SealedObjects:
         :raises GarbledError: it is not here, it is damaged, or it is something else.
         """
         try:
-            number, content = self._read(object_id)
+            try:
+                number, content = self._odb.read(object_id)
+            except KeyError:
+                self._git.run("cat-file", "-e", object_id)
+                number, content = self._odb.read(object_id)
         except (KeyError, ValueError, OSError, pygit2.GitError) as error:
             why = "is missing" if isinstance(error, KeyError) else "is damaged"
             raise _garbled(object_id, why) from error
         self._sound.add(object_id)
-        found = _KINDS.get(int(number), "unknown")
+        found = _KINDS.get(number, "unknown")
         if found != kind:
             raise _garbled(object_id, f"is not a {kind} but a {found}")
         return content
-
-    def _read(self, object_id: str) -> tuple[int, bytes]:
-        with suppress(KeyError):
-            return self._odb.read(object_id)
-        self._git.run("cat-file", "-e", object_id)
-        return self._odb.read(object_id)
 
     def has(self, object_id: str) -> bool:
         try:
@@ -119,15 +116,15 @@ class SealedObjects:
         """
         return _entries(self._raw_entries(tree_id))
 
-    def _raw_entries(self, tree_id: str) -> Sequence[bytes]:
+    def _raw_entries(self, tree_id: str) -> Mapping[bytes, None]:
         """Each as the tree has it: of two trees of a run nearly all are the same."""
         known = self._trees.get(tree_id)
         if known is None:
             content = self.read(tree_id, "tree")
-            known = _ENTRY.findall(content)
-            if sum(map(len, known)) != len(content):
+            found = _ENTRY.findall(content)
+            if sum(map(len, found)) != len(content):
                 raise _garbled(tree_id, "is not a tree that git can read")
-            self._trees[tree_id] = known
+            known = self._trees[tree_id] = dict.fromkeys(found)
         return known
 
     def entry(self, tree_id: str, path: str) -> TreeEntry | None:
@@ -141,9 +138,8 @@ class SealedObjects:
             if above is None or not above.is_folder:
                 return None
             tree_id = above.id
-        ending = b" %s\0" % os.fsencode(name)
-        found = [each for each in self._raw_entries(tree_id) if each[:-_ID].endswith(ending)]
-        return _entries(found).get(name)
+        named = b" %s\0" % name.encode(errors="surrogateescape")
+        return _entries([each for each in self._raw_entries(tree_id) if named in each]).get(name)
 
     def files(self, tree_id: str) -> list[tuple[str, TreeEntry]]:
         """Everything below a tree that is no folder, with its path.
@@ -159,17 +155,16 @@ class SealedObjects:
         """
         if old == new:
             return []
-        raw = self._raw_entries(old), self._raw_entries(new)
-        same = frozenset(raw[0]).intersection(raw[1])
-        before, after = (_entries([each for each in entries if each not in same]) for entries in raw)
-        found = []
+        raw, newer = self._raw_entries(old), self._raw_entries(new)
+        before = _entries([each for each in raw if each not in newer])
+        after = _entries([each for each in newer if each not in raw])
+        found = list[TreeChange]()
         for name in sorted(before.keys() | after.keys()):
             left, right = before.get(name), after.get(name)
             path = f"{folder}{name}"
-            inner, left = (left.id, None) if left and left.is_folder else (EMPTY_TREE, left)
-            newer, right = (right.id, None) if right and right.is_folder else (EMPTY_TREE, right)
-            if inner != newer:
-                found += self.changes(inner, newer, f"{path}/")
+            was, left = (left.id, None) if left and left.is_folder else (EMPTY_TREE, left)
+            is_now, right = (right.id, None) if right and right.is_folder else (EMPTY_TREE, right)
+            found += self.changes(was, is_now, f"{path}/") if was != is_now else ()
             if left != right:
                 found.append(TreeChange(path, left, right))
         return found

@@ -4,7 +4,7 @@ left out of the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal, get_args
 
@@ -242,10 +242,13 @@ class LinkReader(Struct):
         return self._events[layout, parent]
 
 
-def _expected(item: ChainCommit, kind: Kind, execution: Execution | None) -> Iterator[str]:
+def step_files(execution: Execution, engine: str) -> tuple[str, ...]:
+    """Files that every step has, besides its events."""
+    return execution.receipt, execution.envelope, execution.evidence, execution.transcript(engine)
+
+
+def _expected(item: ChainCommit, kind: Kind, execution: Execution | None) -> Sequence[str]:
     """Files that such a commit has, besides its events."""
     if execution is not None:
-        engine = item.trailers.get("Swarm-Engine", "").partition("/")[0]
-        yield from (execution.receipt, execution.envelope, execution.evidence, execution.transcript(engine))
-    elif kind is Kind.RUN:
-        yield from (item.layout.spec, item.layout.attributes)
+        return step_files(execution, item.trailers.get("Swarm-Engine", "").partition("/")[0])
+    return (item.layout.spec, item.layout.attributes) if kind is Kind.RUN else ()

@@ -4,21 +4,28 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from gitswarm.ledger.layout import AGENT_DOMAIN, HUMAN, KERNEL
+from gitswarm.ledger.derived import (
+    changes_fields,
+    end_fields,
+    envelope_trailers,
+    evidence_trailers,
+    receipt_trailers,
+    subject_start,
+)
+from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.commit_reader import Link, Mismatch
 from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import ANNOUNCED, TERMINAL_KINDS, EventKind, LoggedEvent
-from gitswarm.records.evidence import concerns_trailer
-from gitswarm.records.execution import Result, RunStatus, Status, worse
+from gitswarm.records.execution import Execution, RunStatus, Status, worse
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Frame
-from gitswarm.records.text import written
+from gitswarm.records.run_spec import RunSpec
 
 STEP_ENDS = (EventKind.STEP_END, EventKind.STEP_ERROR)
 _RUN_EVENTS = frozenset({EventKind.RUN_CREATED, EventKind.RUN_STARTED, *TERMINAL_KINDS})
@@ -35,97 +42,59 @@ _COMPLETED: dict[str, str] = {RunStatus.UNPROVEN: RunStatus.FAILED}
 
 
 def check_trailers(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
-    """The message against the files, and the author against the message."""
+    """The message against what the files make of it, and the author against the message."""
     yield from _differing(link, None, {"Swarm-Run": link.layout.run_id})
-    yield from _author(link)
-    if link.kind is not Kind.STEP or link.execution is None:
+    execution, author = link.execution, link.commit.author
+    agent = execution.agent if execution is not None else KERNEL
+    if author != agent_identity(agent):
+        yield link.finding("chain", f"the author is {author.name} <{author.email}>, not {agent}")
+    if execution is None:
         if files.spec is not None:
-            yield from _spec(link, files)
+            yield from _spec(link, files.spec, files.flows)
         return
-    subject = f"{link.execution.flow}/{link.execution.step}: "
-    if not link.message.subject.startswith(subject.rstrip()):
-        yield link.finding("trailers", f"the subject does not begin with '{subject}'")
+    start = subject_start(execution)
+    if not link.message.subject.startswith(start.rstrip()):
+        yield link.finding("trailers", f"the subject does not begin with '{start}'")
     if files.receipt is not None:
-        yield from _differing(link, link.execution.receipt, _of_receipt(files.receipt))
-        yield from _place(link, files.receipt)
+        yield from _differing(link, execution.receipt, receipt_trailers(files.receipt))
+        yield from _place(link, execution, files.receipt)
     if files.evidence is not None:
-        trailer, expected = link.trailers.get("Swarm-Concerns", ""), concerns_trailer(files.evidence)
-        if trailer != expected:
-            message = f"Swarm-Concerns says {trailer}, the file says {expected}"
-            yield link.finding("trailers", message, link.execution.evidence)
+        yield from _differing(link, execution.evidence, evidence_trailers(files.evidence))
     if files.envelope is not None:
-        yield from _differing(link, link.execution.envelope, _of_envelope(files.envelope))
+        yield from _differing(link, execution.envelope, envelope_trailers(files.envelope))
         if _plain(files.envelope.summary) != _plain(link.message.body):
-            yield link.finding("trailers", "the message is not the summary of the envelope", link.execution.envelope)
+            yield link.finding("trailers", "the message is not the summary of the envelope", execution.envelope)
 
 
-def _of_receipt(receipt: Receipt) -> dict[str, str]:
-    failed, skipped = receipt.status == "failed", receipt.skipped
-    return {
-        "Swarm-Run": receipt.run_id,
-        "Swarm-Flow": receipt.flow_key,
-        "Swarm-Step": receipt.step_id,
-        "Swarm-Iteration": str(receipt.iteration),
-        "Swarm-Agent": receipt.agent_key,
-        "Swarm-Engine": f"{receipt.engine}/{receipt.mode}",
-        "Swarm-Model": receipt.model,
-        "Swarm-Result": Result.FAILED if failed else Result.SKIPPED if skipped else Result.SUCCEEDED,
-        "Swarm-Tokens": str(receipt.tokens.total),
-        "Swarm-Cost-USD": written(receipt.cost_usd),
-    }
-
-
-def _of_envelope(envelope: Envelope) -> dict[str, str]:
-    return {
-        "Swarm-Run": envelope.run_id,
-        "Swarm-Flow": envelope.flow_key,
-        "Swarm-Step": envelope.step_id,
-        "Swarm-Iteration": str(envelope.iteration),
-        "Swarm-Agent": envelope.agent_key,
-        "Swarm-Status": envelope.status,
-    }
-
-
-def _differing(link: Link, path: str | None, expected: dict[str, str]) -> Iterator[Mismatch]:
+def _differing(link: Link, path: str | None, expected: Mapping[str, str]) -> Iterator[Mismatch]:
     """Trailers that say something else than `path` does; a trailer is on one line whatever its value was."""
     for name, value in expected.items():
-        trailer = link.trailers.get(name, "nothing")
+        trailer = link.trailers.get(name, "")
         if trailer != " ".join(value.split()):
             where = "the file" if path else "the run"
-            yield link.finding("trailers", f"{name} says {trailer}, {where} says {value}", path)
+            yield link.finding("trailers", f"{name} says {trailer or 'nothing'}, {where} says {value}", path)
 
 
-def _place(link: Link, receipt: Receipt) -> Iterator[Mismatch]:
+def _place(link: Link, execution: Execution, receipt: Receipt) -> Iterator[Mismatch]:
     """The receipt names the commit that the step started from, and its transcript."""
     # One that a person skipped did not start with the others.
     start = link.trailers.get("Swarm-Fork") if link.parallel or link.replays else link.parent
-    if link.execution is None:
-        return
     if receipt.commit_before != start:
         message = f"commit_before is {receipt.commit_before}, the step started from {start}"
-        yield link.finding("trailers", message, link.execution.receipt)
-    if receipt.transcript_path != link.execution.transcript_in_flow(receipt.engine):
-        yield link.finding("trailers", f"transcript_path is {receipt.transcript_path}", link.execution.receipt)
+        yield link.finding("trailers", message, execution.receipt)
+    if receipt.transcript_path != execution.transcript_in_flow(receipt.engine):
+        yield link.finding("trailers", f"transcript_path is {receipt.transcript_path}", execution.receipt)
 
 
-def _spec(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
-    spec, path = files.spec, link.layout.spec
-    if spec is None:
-        return
+def _spec(link: Link, spec: RunSpec, flows: Container[str]) -> Iterator[Mismatch]:
+    path = link.layout.spec
     if spec.run_id != link.layout.run_id:
         yield link.finding("trailers", f"run_id is {spec.run_id}", path)
     if "Swarm-Forked-From" not in link.trailers and spec.base != link.parent:
         yield link.finding("trailers", f"base is {spec.base}, the run branches off {link.parent}", path)
-    missing = [flow for flow in spec.flows if flow not in files.flows]
+    missing = [flow for flow in spec.flows if flow not in flows]
     if missing:
         yield link.finding("schemas", f"no frozen flow {', '.join(missing)}", link.layout.specs)
-
-
-def _author(link: Link) -> Iterator[Mismatch]:
-    agent = link.execution.agent if link.execution else KERNEL
-    author = link.commit.author
-    if (author.name, author.email) != (agent, f"{agent}@{AGENT_DOMAIN}"):
-        yield link.finding("chain", f"the author is {author.name} <{author.email}>, not {agent}")
 
 
 def _plain(text: str) -> str:
@@ -247,24 +216,20 @@ def _tokens(stack: JsonValue) -> list[str] | None:
 
 
 def _facts(link: Link, events: Sequence[LoggedEvent], files: CommitFiles) -> Iterator[str]:
-    """Start and end of the step against its receipt and its evidence."""
+    """Start and end of the step against what its receipt and its evidence make of them."""
     receipt, envelope, evidence = files.receipt, files.envelope, files.evidence
     logged = {event.kind: event for event in events}
     if receipt is not None:
         begun: dict[str, JsonValue] = {"engine": receipt.engine, "mode": receipt.mode}
         begun |= {"commit_before": receipt.commit_before, "agents": [receipt.agent_key]}
         yield from _unlike(logged.get(EventKind.STEP_START), begun)
-        done: dict[str, JsonValue] = {"engine": receipt.engine, "duration_ms": receipt.duration_ms}
-        done |= {"tokens": receipt.tokens.total, "cost_usd": receipt.cost_usd}
         for kind in STEP_ENDS:
-            yield from _unlike(logged.get(kind), {**done, "status": link.trailers.get("Swarm-Result")})
+            yield from _unlike(logged.get(kind), end_fields(receipt) | {"status": link.trailers.get("Swarm-Result")})
     end = logged.get(EventKind.STEP_END)
     if envelope is not None and end is not None:
         yield from _status(end, envelope, replayed=link.replays is not None)
     if evidence is not None:
-        diff = evidence.diff
-        counted: dict[str, JsonValue] = {"insertions": diff.insertions, "deletions": diff.deletions}
-        yield from _unlike(logged.get(EventKind.FILE_CHANGES), {"files": len(diff.files), **counted})
+        yield from _unlike(logged.get(EventKind.FILE_CHANGES), changes_fields(evidence))
 
 
 def _status(end: LoggedEvent, envelope: Envelope, *, replayed: bool) -> Iterator[str]:
@@ -289,8 +254,9 @@ def _better_than(status: Status) -> tuple[str, ...]:
     return tuple(other for other in Status if worse(other, status) is not other)
 
 
-def _unlike(event: LoggedEvent | None, expected: dict[str, JsonValue]) -> Iterator[str]:
+def _unlike(event: LoggedEvent | None, expected: Mapping[str, JsonValue]) -> Iterator[str]:
     """Where an event differs from the other files; that there is none is another problem."""
-    for name, value in expected.items() if event is not None else ():
-        if event is not None and event.payload.get(name) != value:
-            yield f"{event.kind} says {name} {event.payload.get(name)}, the files say {value}"
+    if event is not None:
+        for name, value in expected.items():
+            if event.payload.get(name) != value:
+                yield f"{event.kind} says {name} {event.payload.get(name)}, the files say {value}"

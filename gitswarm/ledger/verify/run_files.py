@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from gitswarm.git.objects import FILE
 from gitswarm.ledger.journal import payload_problems
 from gitswarm.ledger.layout import HUMAN, KERNEL, STORED_AS_THEY_ARE, expired_events
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.verify.commit_reader import Link, Mismatch, shown
+from gitswarm.ledger.verify.commit_reader import Link, Mismatch, shown, step_files
 from gitswarm.records.base import Record
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, LoggedEvent, TranscriptLine
@@ -188,39 +188,46 @@ def check_paths(link: Link, files: CommitFiles, begun: CommitFiles) -> Iterator[
     """
     :param begun: of the first commit of its run.
     """
-    declared = _declared(link, files, begun)
+    own, base = _own(link, files, begun), f"{link.layout.base}/"
+    code = set[str]()
     for change in link.changes:
-        if not _in_runs(change.path):
-            continue
-        path = shown(change.path)
-        if not change.path.startswith(f"{link.layout.base}/"):
-            yield link.finding("paths", "is in another run's folder", path)
+        path = change.path
+        if path != RUNS_FOLDER and not path.startswith(f"{RUNS_FOLDER}/"):
+            code.add(shown(path))
+        elif not path.startswith(base):
+            yield link.finding("paths", "is in another run's folder", shown(path))
         elif change.after is None:
-            if link.execution is None or not _is_expired(link.execution, change.path):
-                yield link.finding("paths", "was removed", path)
-        elif not _is_own(link, change.path, declared):
-            yield link.finding("paths", "is not a file of this step", path)
+            if link.execution is None or not _is_expired(link.execution, path):
+                yield link.finding("paths", "was removed", shown(path))
+        elif path not in own and not _is_extra(link.kind, path.removeprefix(base)):
+            yield link.finding("paths", "is not a file of this step", shown(path))
         elif change.after.mode != FILE:
-            yield link.finding("paths", f"is not a plain file (mode {change.after.mode:o})", path)
+            yield link.finding("paths", f"is not a plain file (mode {change.after.mode:o})", shown(path))
     yield from _agent(link, files, begun)
-    yield from _code(link, files)
+    yield from _code(link, code, files.evidence)
 
 
-def _is_own(link: Link, path: str, declared: frozenset[str]) -> bool:
+def _own(link: Link, files: CommitFiles, begun: CommitFiles) -> set[str]:
+    """Paths that the commit may write."""
     layout, execution = link.layout, link.execution
-    name = path.removeprefix(f"{layout.base}/")
     if link.kind is Kind.RUN:
-        return path in (layout.spec, layout.attributes, layout.run_events) or name.startswith("specs/")
-    if PROPOSALS in path:
-        return name.partition("/")[2].startswith(PROPOSALS.removeprefix("/"))
+        return {layout.spec, layout.attributes, layout.run_events}
     if execution is None:
-        return path == link.events or name.partition("/")[2] == PARTIAL
-    engine = link.engine
-    own = (execution.receipt, execution.envelope, execution.evidence, execution.events, execution.transcript(engine))
-    if path == execution.base_tests:
-        return engine == "command"
+        return {link.events}
     # What a failed step left is kept elsewhere, unless it was a parallel one, which has its own commit.
-    return path in own or (name in declared and (link.parallel or not link.is_failed))
+    declared = _declared(link, files, begun) if link.parallel or not link.is_failed else ()
+    own = {f"{layout.base}/{name}" for name in declared}
+    own -= {each for each in own if PROPOSALS in each} | {execution.base_tests}
+    own |= {execution.base_tests} if link.engine == "command" else set()
+    return own | {execution.events, *step_files(execution, link.engine)}
+
+
+def _is_extra(kind: Kind, name: str) -> bool:
+    """What a commit may write and need not; `name`: relative to RUN_BASE."""
+    in_flow = name.partition("/")[2]
+    if kind is Kind.RUN:
+        return name.startswith("specs/")
+    return in_flow.startswith(PROPOSALS.removeprefix("/")) or (kind is Kind.END and in_flow == PARTIAL)
 
 
 def _is_expired(execution: Execution, path: str) -> bool:
@@ -228,17 +235,17 @@ def _is_expired(execution: Execution, path: str) -> bool:
     return folder == execution.events_folder and path in expired_events(execution, [name])
 
 
-def _declared(link: Link, files: CommitFiles, begun: CommitFiles) -> frozenset[str]:
+def _declared(link: Link, files: CommitFiles, begun: CommitFiles) -> Sequence[str]:
     """Files that the step or its station may write, relative to RUN_BASE."""
     execution = link.execution
     flow = begun.flows.get(execution.flow) if execution else None
     if execution is None or flow is None or execution.agent == HUMAN:
-        return frozenset()
+        return ()
     step = flow.step(execution.step) if flow.has_step(execution.step) else None
     if execution.agent == KERNEL and (step is None or not step.is_kernel):
-        return frozenset()  # typed by a person, out of band
+        return ()  # typed by a person, out of band
     station = step.station if step is not None else files.receipt.station if files.receipt is not None else None
-    return frozenset(declared_artifacts(flow, step, begun.stations.get(station or "")))
+    return declared_artifacts(flow, step, begun.stations.get(station or ""))
 
 
 def _agent(link: Link, files: CommitFiles, begun: CommitFiles) -> Iterator[Mismatch]:
@@ -259,14 +266,13 @@ def _agent(link: Link, files: CommitFiles, begun: CommitFiles) -> Iterator[Misma
         yield link.finding("trailers", f"the run has no station {execution.agent}", execution.receipt)
 
 
-def _code(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
+def _code(link: Link, changed: set[str], evidence: Evidence | None) -> Iterator[Mismatch]:
     """Only steps change code; a failed one's is kept elsewhere; what a step changed is what its evidence says."""
-    changed = {shown(change.path) for change in link.changes if not _in_runs(change.path)}
     if link.kind is not Kind.STEP or (link.is_failed and not link.parallel):
         for path in sorted(changed):
             yield link.finding("paths", "is code, which this commit may not change", path)
-    elif files.evidence is not None and not link.replays:
-        for path in sorted(changed ^ _changed_paths(files.evidence.diff)):
+    elif evidence is not None and not link.replays:
+        for path in sorted(changed ^ _changed_paths(evidence.diff)):
             claim = "does not say" if path in changed else "says"
             yield link.finding("paths", f"the evidence {claim} that it changed", path)
 
@@ -274,7 +280,3 @@ def _code(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
 def _changed_paths(diff: DiffSummary) -> set[str]:
     renamed = {file.old_path for file in diff.files if file.old_path and file.change == "renamed"}
     return {file.path for file in diff.files} | renamed
-
-
-def _in_runs(path: str) -> bool:
-    return path == RUNS_FOLDER or path.startswith(f"{RUNS_FOLDER}/")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from gitswarm.ledger.message import CommitMessage, Kind
+from gitswarm.ledger.derived import ExecutionRecords, changes_fields, end_fields
+from gitswarm.ledger.message import CommitMessage
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind, to_jsonl
-from gitswarm.records.evidence import Evidence, concerns_trailer
+from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import RUNS_FOLDER, Result
 from gitswarm.records.receipt import Receipt, transport_of
 from gitswarm.records.routing import Proposal
-from gitswarm.records.text import written
 from gitswarm.routing.loops import ExecutedStep, UncommittedExecution, judge_microloop, loop_state, receipt_routing
 from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.unfinished import execution_of
@@ -28,30 +28,25 @@ def handoff_events(envelope: Envelope) -> list[Event]:
     return events
 
 
-def end_event(plan: StepPlan, outcome: StepOutcome) -> Event:
+def end_event(plan: StepPlan, records: ExecutionRecords, outcome: StepOutcome) -> Event:
     """The last event: the status as it was judged, and the agent's own claim where that was another."""
-    result = outcome.result
-    payload: dict[str, JsonValue] = {
-        "status": result.status.value,
-        "duration_ms": result.duration_ms,
-        "engine": plan.choice.engine,
-        "tokens": result.tokens.total,
-        "cost_usd": result.cost_usd,
-    }
+    payload, envelope, claim = end_fields(records.receipt), records.envelope, outcome.result.handoff
     if outcome.is_failed:
-        return Event(EventKind.STEP_ERROR, {**payload, "error": result.error or "failed"})
-    payload["handoff_status"] = outcome.status.value
-    if result.handoff is not None and result.handoff.status is not outcome.status:
-        payload["claimed_status"] = result.handoff.status.value
-    if outcome.envelope.status_reason is not None and plan.before.is_judged:
-        payload["status_reason"] = outcome.envelope.status_reason
+        return Event(EventKind.STEP_ERROR, {**payload, "error": records.receipt.error or "failed"})
+    payload["handoff_status"] = envelope.status.value
+    if claim is not None and claim.status is not envelope.status:
+        payload["claimed_status"] = claim.status.value
+    if envelope.status_reason is not None and plan.before.is_judged:
+        payload["status_reason"] = envelope.status_reason
     return Event(EventKind.STEP_END, payload)
 
 
 def changes_event(outcome: StepOutcome) -> Event:
-    diff = outcome.evidence.diff
-    counts = {"files": len(diff.files), "insertions": diff.insertions, "deletions": diff.deletions}
-    return Event(EventKind.FILE_CHANGES, counts)
+    return Event(EventKind.FILE_CHANGES, changes_fields(outcome.evidence))
+
+
+def execution_records(step: OpenStep, outcome: StepOutcome) -> ExecutionRecords:
+    return ExecutionRecords(_receipt(step, outcome), outcome.envelope, outcome.evidence)
 
 
 def _receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
@@ -101,16 +96,13 @@ def _receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
     return receipt.model_copy(update={"routing": loop})
 
 
-def step_records(step: OpenStep, outcome: StepOutcome) -> dict[str, bytes]:
+def step_records(plan: StepPlan, records: ExecutionRecords, outcome: StepOutcome) -> dict[str, bytes]:
     """The files that git-swarm writes about an execution, but for its events: path → content."""
-    plan = step.plan
     execution, proposal = plan.execution, plan.decision.proposal
     return {
         **(proposal_file(execution.run_id, proposal) if proposal else {}),
-        execution.receipt: _receipt(step, outcome).to_json(plan.before.format),
-        execution.envelope: outcome.envelope.to_json(),
+        **records.to_json(execution, plan.before.format),
         execution.transcript(plan.choice.engine): to_jsonl(outcome.result.transcript),
-        execution.evidence: outcome.evidence.to_json(),
         **({execution.base_tests: outcome.base_tests.to_json()} if outcome.base_tests is not None else {}),
     }
 
@@ -121,32 +113,21 @@ def proposal_file(run_id: str, proposal: Proposal) -> dict[str, bytes]:
     return {path: proposal.to_json()}
 
 
-def commit_message(plan: StepPlan, outcome: StepOutcome, seq: int) -> CommitMessage:
+def commit_message(plan: StepPlan, records: ExecutionRecords, outcome: StepOutcome, seq: int) -> CommitMessage:
     """
     :param seq: how many events the step has.
     """
-    result, envelope = outcome.result, outcome.envelope
     fork = plan.decision.fork
     start = fork.commit if fork is not None and plan.step.id in fork.pending else None
     stack = plan.decision.stack
-    trailers = {
-        "Swarm-Kind": Kind.STEP,
-        **plan.execution.trailers,
+    place = {
         **({"Swarm-Stack": " ".join(frame.token for frame in stack)} if stack else {}),
         **({"Swarm-Fork": start} if start else {}),
         **({"Swarm-Repeat": str(plan.repeat)} if plan.repeat else {}),
         **({"Swarm-By": "command"} if plan.out_of_band is not None else {}),
-        "Swarm-Engine": f"{plan.choice.engine}/{plan.choice.mode}",
-        "Swarm-Model": result.model or plan.choice.model or "none",
-        "Swarm-Status": envelope.status,
-        "Swarm-Result": result.status,
-        "Swarm-Tokens": str(result.tokens.total),
-        "Swarm-Cost-USD": written(result.cost_usd),
-        **({"Swarm-Concerns": concerns} if (concerns := concerns_trailer(outcome.evidence)) else {}),
-        "Swarm-Seq": str(seq),
-        **result.trailers,
     }
-    return CommitMessage(f"{plan.execution.name}: {envelope.summary}", envelope.summary, trailers)
+    message = records.message(plan.execution, place, seq)
+    return CommitMessage(message.subject, message.body, {**message.trailers, **outcome.result.trailers})
 
 
 def concern_events(evidence: Evidence) -> list[Event]:

@@ -35,9 +35,9 @@ class EntryError(SpecError):
     """An entry of git's configuration is wrong. `name`: git's name of it; `key`: ours, "" where we have none."""
 
     def __init__(self, name: str, key: str, what: str, *, hint: str = "") -> None:
-        told = f"git config: {key}: {what}" if key else f"git config: {what}"
+        problem = f"git config: {key}: {what}" if key else f"git config: {what}"
         unset = f"git swarm config --unset {key}" if key else f"git config --unset-all {name}"
-        super().__init__([told], hint=hint or unset)
+        super().__init__([problem], hint=hint or unset)
         self.name = name
         self.key = key
         self.what = what

@@ -178,7 +178,7 @@ class Locks:
         staged.write_text(f"{pid} {socket.gethostname()}\n", encoding="utf-8")
         lock = path.with_name("gc.pid.lock")
         try:
-            os.link(staged, lock)  # with its content from the first moment on: it tells whether its owner lives
+            os.link(staged, lock)  # with its content from the first moment on: it shows whether its owner lives
         except FileExistsError:
             staged.unlink()
             # While a dead process's lock lies there no gc can begin: nothing is to be held.

@@ -187,7 +187,7 @@ def _failure(arguments: tuple[str, ...], stderr: bytes) -> SwarmError:
 
 
 class RunningGit:
-    """A call of git that goes on while we do something else; safe only where doing it twice is."""
+    """A call of git that continues while we do something else; safe only where doing it twice is."""
 
     def __init__(self, git: Git, *arguments: str, stdin: bytes = b"") -> None:
         self._git = git

@@ -106,7 +106,7 @@ class Repository(RepositoryReader):
         os.umask((0o777 if is_mode else os.umask(0o077)) & ~allowed)
 
     def sealed_objects(self) -> SealedObjects:
-        """The objects once more, read and hashed anew: not what libgit2 remembers of them."""
+        """The objects, read and hashed anew: not what libgit2 remembers of them."""
         return SealedObjects(pygit2.Repository(self._pygit2.path), self.git)
 
     def notes(self, ref: str) -> Notes:

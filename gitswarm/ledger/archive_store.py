@@ -26,12 +26,12 @@ _MOST_COMMITS = 50_000
 
 
 class PackedRun(Struct, frozen=True):
-    """A run as it is stored. `beside`: commits that its own stand on, and that are not stored with them."""
+    """A run as it is stored. `boundary`: parents of its commits that are not stored with them."""
 
     layout: RunLayout
     files: Mapping[str, bytes]
     trees: str
-    beside: frozenset[str]
+    boundary: frozenset[str]
 
 
 class ArchiveStore(Struct, frozen=True):
@@ -65,7 +65,7 @@ class ArchiveStore(Struct, frozen=True):
                 changed = objects.with_subtree(changed, path, folder)
             return changed
 
-        self._write(change, frozenset().union(*(run.beside for run in runs)))
+        self._write(change, frozenset().union(*(run.boundary for run in runs)))
 
     def drop(self, layout: RunLayout) -> None:
         """Safe to repeat."""
@@ -110,23 +110,23 @@ class ArchiveStore(Struct, frozen=True):
         every = {*tips, *(parent for each in parents.values() for parent in each)}
         return PackedRun(layout, files, tree.decode().strip(), frozenset(every - parents.keys()))
 
-    def _write(self, change: Callable[[str | None], str], beside: frozenset[str]) -> None:
+    def _write(self, change: Callable[[str | None], str], boundary: frozenset[str]) -> None:
         """
-        :param beside: commits that the archive has to keep, too.
+        :param boundary: commits that the archive has to keep, too.
         :raises RefMovedError: somebody who does not know our lock moves the ref all the time.
         """
         with Locks(self.repository.common_dir).repository():
             self._remove_lock()
             for attempt in range(_ATTEMPTS):
                 try:
-                    self._try_write(change, beside)
+                    self._try_write(change, boundary)
                 except RefMovedError:
                     if attempt == _ATTEMPTS - 1:
                         raise
                 else:
                     return
 
-    def _try_write(self, change: Callable[[str | None], str], beside: frozenset[str]) -> None:
+    def _try_write(self, change: Callable[[str | None], str], boundary: frozenset[str]) -> None:
         objects = self.repository.objects
         tip = self.repository.refs.read(ARCHIVE_REF)
         before = objects.commit(tip) if tip is not None else None
@@ -140,7 +140,7 @@ class ArchiveStore(Struct, frozen=True):
             return
         count = len(objects.names(tree, RUNS_FOLDER))
         kept = () if before is None else (before.id,) if self.chained else before.parents
-        parents = self._independent({*beside, *kept})
+        parents = self._independent({*boundary, *kept})
         author, committer = agent_identity(KERNEL), self.repository.committer()
         message = f"{TITLE}, runs: {count}\n"
         commit = objects.write_commit(NewCommit(tree, parents, message, author, committer, self.clock()))

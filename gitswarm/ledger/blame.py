@@ -1,4 +1,4 @@
-"""Which step wrote a line: told by git's blame, on the branch of a run and on whatever it landed on."""
+"""Which step wrote a line, by git's blame, on the branch of a run and on whatever it landed on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BLAME = ("-c", "core.quotePath=false", "blame", "--porcelain", "--no-textconv",
 
 
 class Origin(Struct, frozen=True):
-    """Where a line comes from. `commit`: who wrote it, as the history that was asked tells. `run`: None where no run
+    """Where a line comes from. `commit`: who wrote it, by the history that was asked. `run`: None where no run
     did. `landing`: the commit that brought it to the target, where it was a landing. `step`: None where the run's
     own commits are not here, or where landing itself made the line."""
 
@@ -99,7 +99,7 @@ def _landed_of(commit: Commit) -> tuple[str, str] | None:
 def _in_the_run(repository: RepositoryReader, landing: Commit, path: str, approved: str) -> Mapping[int, Origin]:
     """Lines of a file, as the landing has them → who wrote them in the run; none where its commits are not here.
 
-    The target may have had other lines around them: the two texts are laid beside each other.
+    The target may have had other lines around them: the two texts are matched line by line.
     """
     if repository.objects.peeled(approved) != approved:
         return {}

@@ -64,7 +64,7 @@ def payload_problems(event: Event) -> list[str]:
 
 
 def read_lines(content: bytes) -> list[LoggedEvent]:
-    """Events of a file; a torn or garbled line is passed over, as only the last write can be torn."""
+    """Events of a file; a truncated or corrupt line is skipped, as only the last write can be truncated."""
     found: list[LoggedEvent] = []
     for line in content.splitlines():
         try:
@@ -120,7 +120,7 @@ Listener = Callable[[LoggedEvent], None]
 
 
 class Journal:
-    """Numbers, stamps and stores the events of one execution without their secrets, and tells them to a listener."""
+    """Numbers, stamps and stores the events of one execution without their secrets, and hands them to a listener."""
 
     def __init__(
         self, folder: Path, execution: Execution, clock: Clock, listener: Listener, scrubber: Scrubber

@@ -76,7 +76,7 @@ def kept_overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Liste
                 made = repository.worktree_made_for(layout.branch) if layout.branch in with_worktree else None
                 return replace(found, worktree=str(made.path)) if made else found
         found = overview(repository, layout)
-        # What `land` has to be told depends on branches that are not the run's.
+        # Which option `land` needs depends on branches that are not the run's.
         if stood is not None and not found.hint.startswith(_LAND):
             fresh[run] = (stood, Raw(msgspec.msgpack.encode(replace(found, worktree=None))))
         return found

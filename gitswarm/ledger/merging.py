@@ -24,7 +24,7 @@ _FORMAT = f"--format=%H%x01%P%x01%ce%x01%(trailers:key={LANDED},valueonly,separa
 
 class Landing(Struct, frozen=True):
     """A commit that brought a run's approved commit to a branch. `before`: the branch's tip then, "" if there was
-    none; `committer`: an address; `reverted_by`: the commit that took it back, if that was not taken back too."""
+    none; `committer`: an address; `reverted_by`: the commit that reverted it, if that was not reverted too."""
 
     commit: str
     before: str

@@ -141,7 +141,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     executing = starting or (live and (state.end is None or journals))
     status = RunStatus.RUNNING if executing else state.end or RunStatus.INTERRUPTED
     decided = standing_after(repository, layout, state.tip)
-    coming = _coming(repository, state, decided)
+    following = _next_step(repository, state, decided)
     worktree = repository.worktree_made_for(layout.branch)
     paid = payments(repository, state)
     used = paid.spent
@@ -154,7 +154,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         state=status,
         flow=state.steps[-1].flow if state.steps else spec.flows[0],
         current_step=journals[-1].step if journals else None,
-        next_step=coming.step,
+        next_step=following.step,
         steps_completed=len({(r.flow, r.step) for r in state.steps if r.result is not Result.FAILED}),
         branch=layout.branch.removeprefix("refs/heads/"),
         base=state.base,
@@ -164,7 +164,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         tokens=used.tokens,
         last_error=_last_error(repository, state),
         hint=command_to_land(repository, state) if status is RunStatus.SUCCEEDED else onward,
-        stack=tuple(map(_interruption, coming.stack)),
+        stack=tuple(map(_interruption, following.stack)),
         approved=_approval(repository, state, ApprovalKind.APPROVES),
         rejected=_approval(repository, state, ApprovalKind.REJECTS),
         landed=_landed(repository, state),
@@ -221,7 +221,7 @@ def command_to_land(repository: RepositoryReader, state: RunState) -> str:
 
 
 def _target_option(repository: RepositoryReader, spec: SpecFields) -> str:
-    """What `land` has to be told: nothing, unless the run was started on a commit without a branch."""
+    """The option that `land` needs: none, unless the run was started on a commit without a branch."""
     base = spec.base_ref or ""
     heads = "refs/heads/"
     if spec.target or base.startswith(heads) or (base and repository.refs.read(heads + base) is not None):
@@ -294,14 +294,14 @@ def overviews(
     return Listed(tuple(found), tuple(unreadable))
 
 
-class _Coming(Struct, frozen=True):
+class _NextStep(Struct, frozen=True):
     """What would be executed next, and the interruptions that it belongs to."""
 
     step: str | None
     stack: tuple[FrameFields, ...] = ()
 
 
-def _coming(repository: RepositoryReader, state: RunState, decided: DecisionFields | None) -> _Coming:
+def _next_step(repository: RepositoryReader, state: RunState, decided: DecisionFields | None) -> _NextStep:
     """Of a run that ended on the way or was rolled back: what `resume` would execute."""
     if state.end is RunStatus.SUCCEEDED or (decided is not None and decided.to_step is not None):
         return _after(decided)
@@ -309,27 +309,29 @@ def _coming(repository: RepositoryReader, state: RunState, decided: DecisionFiel
         return _after(_newest(repository, state, state.tip))
     if state.end is RunStatus.UNPROVEN and state.blocking:
         about = state.blocking[0].opened_by
-        return _Coming(None if about.engine == "command" else about.step)  # where red tests send it only a flow tells
+        return _NextStep(
+            None if about.engine == "command" else about.step
+        )  # only the flow knows where red tests send it
     last = state.last_step
     before = _newest(repository, state, repository.objects.commit(state.tip).parents[0])
     if last is None or (before is not None and (before.to_step or before.resumes)):
         return _after(before)
     led = _newest(repository, state, last.parent)
-    return _Coming(last.step, led.stack if led else ())
+    return _NextStep(last.step, led.stack if led else ())
 
 
 def _newest(repository: RepositoryReader, state: RunState, commit_id: str) -> DecisionFields | None:
-    """The last decision after a commit, also one that was taken back."""
+    """The last decision after a commit, also a superseded one."""
     taken = decisions_after(repository, state.layout, commit_id)
     return taken[-1] if taken else None
 
 
-def _after(decision: DecisionFields | None) -> _Coming:
+def _after(decision: DecisionFields | None) -> _NextStep:
     if decision is None:
-        return _Coming(None)
+        return _NextStep(None)
     if decision.to_step is None and decision.resumes:
-        return _Coming(decision.resume_step, decision.stack)
-    return _Coming(decision.to_step, decision.stack if decision.to_step else ())
+        return _NextStep(decision.resume_step, decision.stack)
+    return _NextStep(decision.to_step, decision.stack if decision.to_step else ())
 
 
 def _interruption(frame: FrameFields) -> OpenInterruption:
@@ -338,7 +340,7 @@ def _interruption(frame: FrameFields) -> OpenInterruption:
 
 
 def _last_error(repository: RepositoryReader, state: RunState) -> str | None:
-    """What keeps the run from going on: its last step failed, or met a usage limit."""
+    """What keeps the run from continuing: its last step failed, or met a usage limit."""
     last = state.last_step
     if last is None:
         return None

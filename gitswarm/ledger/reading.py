@@ -52,7 +52,7 @@ def decision_line(decision: Decision) -> str:
 
 
 def parse_note(note: bytes) -> list[Entry]:
-    """The entries of a note, oldest first; what people or accidents put beside them is passed over."""
+    """The entries of a note, oldest first; anything else in it is skipped."""
     return [entry for entry in map(_entry, folded(note)) if entry is not None]
 
 
@@ -88,7 +88,7 @@ def _entry(packed: str) -> Entry | None:
 
 
 def standing(entries: list[Entry]) -> Decision | None:
-    """The decision that holds: the last one, unless it was taken back."""
+    """The decision that holds: the last one, unless it was superseded."""
     last = entries[-1] if entries else None
     return last if isinstance(last, Decision) else None
 
@@ -203,7 +203,7 @@ def _read(
 
 
 class RunEnd(Struct, frozen=True):
-    """An `end` commit; a run that was resumed goes on behind it."""
+    """An `end` commit; a resumed run continues after it."""
 
     commit: str
     status: RunStatus
@@ -249,8 +249,7 @@ def _end(repository: RepositoryReader, commit_id: str) -> RunEnd:
 
 
 def siblings(repository: RepositoryReader, layout: RunLayout, fork: str | None = None) -> list[StepRecord]:
-    """Commits of steps that were executed beside others, of one step the newest first; `number` is 0: they are on no
-    branch.
+    """Commits of parallel steps, of one step the newest first; `number` is 0: they are on no branch.
 
     :param fork: only those that started there.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WISDOM_REF = "refs/swarm/wisdom"
 MOST_LESSONS = 12
-"""That a next run is told: each costs room in its prompts."""
+"""Shown to the next run: each costs room in its prompts."""
 
 _SUFFIX = ".json"
 _SHORT = 6
@@ -238,7 +238,7 @@ class WisdomStore(Struct, frozen=True):
     scrubber: Scrubber
 
     def add(self, entry: RunWisdom) -> Written:
-        """What a run taught, in place of what it said before; the same once more changes nothing. What people did
+        """What a run taught, in place of its earlier entry; repeating it changes nothing. What people did
         with proposals stays with those that stay the same."""
         clean = scrubbed_record(entry, self.scrubber)
 
@@ -253,7 +253,7 @@ class WisdomStore(Struct, frozen=True):
         return self._write(clean.run_id, KERNEL, summary, change)
 
     def settle(self, run_id: str, settled: Settled) -> Written:
-        """What a person did with a proposal, in place of what was said about it before.
+        """What a person did with a proposal, in place of the earlier settlement.
 
         :raises NotFoundError: nothing of the run is there any more.
         """

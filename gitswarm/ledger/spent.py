@@ -96,7 +96,7 @@ def payments(repository: RepositoryReader, state: RunState) -> Payments:
 def usage_in(events: bytes) -> Spent:
     """What an interrupted execution had used: its last event of usage counts, as each holds all so far.
 
-    :param events: JSON lines, the last one perhaps torn. None of them tells: nothing was used.
+    :param events: JSON lines, the last one perhaps truncated. Without an event of usage nothing was used.
     """
     found = Spent()
     for line in events.splitlines():
@@ -176,7 +176,7 @@ def _execution(text: str, tree: str) -> dict[InterruptedExecution, Spent]:
 
 
 def _committed(repository: RepositoryReader, state: RunState, kept: Sequence[Commit]) -> list[StepRecord]:
-    """Executions that have a commit: on the branch, finished but not on it yet, parallel, or taken back.
+    """Executions that have a commit: on the branch, finished but not on it yet, parallel, or rolled back.
 
     A parallel one that was replayed on the branch has two, a copy on another base too; each is there once.
     """
@@ -210,7 +210,7 @@ def _navigators(repository: RepositoryReader, layout: RunLayout) -> Iterator[Spe
     """Of each decision for which a navigator was asked, also those that do not hold any more."""
     for note in repository.notes(layout.routing_notes).by_commit().values():
         for packed in folded(note) if _ASKED in note else ():
-            with suppress(ValueError, RecursionError):  # what people or accidents put beside them
+            with suppress(ValueError, RecursionError):  # not an entry of ours
                 yield from _asked(json.loads(packed))
 
 
@@ -253,7 +253,7 @@ def uses(repository: RepositoryReader, state: RunState, *, timed: bool, paid: Pa
 
 def _use(name: str, flow: str, events: bytes, *, interrupted: bool = False) -> Use:
     """
-    :param events: JSON lines, the last one perhaps torn.
+    :param events: JSON lines, the last one perhaps truncated.
     """
     lines = events.splitlines()
     start = next(filter(None, (_read(line) for line in lines if _ANNOUNCED in line)), {})

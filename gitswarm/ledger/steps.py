@@ -16,7 +16,7 @@ class StepRecord(Struct, frozen=True):
     """One committed execution. `number` counts commits of kind `step` from 1; cost None is unknown.
 
     `executions`: of its step on the branch so far, itself included; 0 for one that is not on the branch. Rules count
-    these: `execution.iteration` names an execution, and also counts those that were cut off or taken back.
+    these: `execution.iteration` names an execution, and also counts those that were interrupted or rolled back.
     `opened`: ids of the concerns that it opened, a `!` before those that block; `closed`: of those that it settled.
     `repeat`: the how manieth execution in a row it is that a finding of its own step called for; 0: none.
     `stack`: tokens of the interruptions that it belongs to, the outermost first. `fork`: the commit that it started

@@ -57,7 +57,7 @@ class FrameFields(Struct, frozen=True):
 
 
 class DecisionFields(Struct, frozen=True):
-    """A recorded decision. `plain`: all of it. `resumes`: it says where a run that pauses there goes on."""
+    """A recorded decision. `plain`: all of it. `resumes`: it says where a run that pauses there continues."""
 
     plain: dict[str, JsonValue]
     to_step: str | None
@@ -268,7 +268,7 @@ def _entries(repository: RepositoryReader, layout: RunLayout, commit_id: str) ->
             fields = json.loads(packed)
             found.append(None if "superseded_by" in fields else _decision(fields))
         except (ValueError, LookupError, TypeError, RecursionError):
-            continue  # what people or accidents put beside them
+            continue  # not an entry of ours
     return found
 
 

@@ -92,7 +92,7 @@ def _changed(repository: RepositoryReader, record: StepRecord) -> bool:
 
 
 class Bill(Struct, frozen=True):
-    """Of one execution, or of something beside the steps: then `step` says what, and only `used` is known."""
+    """Of one execution, or of something that is no step: then `step` says what, and only `used` is known."""
 
     flow: str
     step: str
@@ -118,7 +118,7 @@ NAVIGATORS = "navigators"
 
 
 def bills(repository: RepositoryReader, state: RunState) -> list[Bill]:
-    """All that the run paid for, also what was taken back, in the order in which it was executed. Together they are
+    """All that the run paid for, also what was rolled back, in the order in which it was executed. Together they are
     what `status` says that it spent."""
     paid = payments(repository, state)
     found = []
@@ -127,10 +127,10 @@ def bills(repository: RepositoryReader, state: RunState) -> list[Bill]:
         used = Spent(record.tokens, record.cost_usd)
         station = record.execution.agent
         found.append(Bill(record.flow, record.step, station, engine, record.model, took, used))
-    beside = [(INTERRUPTED, used) for used in paid.interrupted.values()] + [
+    extra = [(INTERRUPTED, used) for used in paid.interrupted.values()] + [
         (NAVIGATORS, used) for used in paid.navigators
     ]
-    return found + [Bill("", name, "-", "-", "-", 0, used, is_step=False) for name, used in beside]
+    return found + [Bill("", name, "-", "-", "-", 0, used, is_step=False) for name, used in extra]
 
 
 def _timed(

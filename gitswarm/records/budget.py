@@ -87,7 +87,7 @@ UNLIMITED = BudgetLimits()
 
 class Use(Struct, frozen=True):
     """One execution, or one question to a navigator (`flow` ""). `cost_usd` None: unknown. `allowed`: the limits that
-    it was executed under. `in_flight`: it was cut off and may have used more than anybody told. `begun`, `ended`:
+    it was executed under. `in_flight`: it was interrupted and may have used more than was reported. `begun`, `ended`:
     seconds since 1970, equal where nobody knows."""
 
     name: str
@@ -104,7 +104,7 @@ class Use(Struct, frozen=True):
 
 
 class Total(Struct, frozen=True):
-    """`cost_usd` and `tokens`: what is known. `reserved`: what may have been used beside that, at worst. `unbounded`:
+    """`cost_usd` and `tokens`: what is known. `reserved`: what may have been used in addition, at worst. `unbounded`:
     executions whose worst nobody knows, as no limit held when they were executed; by name of the limit.
     `time_s`: in which anything was executed; what was executed at the same time counts once."""
 
@@ -171,7 +171,7 @@ def left(limits: BudgetLimits, used: Total) -> BudgetLimits:
 
 
 class Reached(Struct, frozen=True):
-    """A limit that leaves nothing. `option`: with which `resume` goes on, and has as much again."""
+    """A limit that leaves nothing. `option`: with which `resume` continues, and has as much again."""
 
     what: str
     option: str

@@ -41,7 +41,7 @@ class AcceptedConcern(Record):
 
 
 def concern_id(flag: str, flow: str, step: str) -> str:
-    """One word: a flag may hold a name that an agent made up, and ids stand beside each other in a trailer."""
+    """One word: a flag may hold a name that an agent made up, and a trailer holds several ids."""
     return f"{_NO_WORD.sub('_', flag)[:_LONGEST]}@{flow}/{step}"
 
 
@@ -80,7 +80,7 @@ class CheckOutcome(Record):
 
 
 ExtraRun = Literal["base", "old_tests", "again"]
-"""Test runs beside that of a test step: of the run's base, of the base's tests on the new code, of what failed."""
+"""Test runs added to that of a test step: of the run's base, of the base's tests on the new code, of what failed."""
 
 _TESTED = {
     "base": "the base",

@@ -1,4 +1,4 @@
-"""What agents are told beside their task, instructions of the project and lessons of earlier runs; and what a run
+"""What agents read besides their task, instructions of the project and lessons of earlier runs; and what a run
 teaches: lessons for the next one, and changes of flows and stations for a person to take or leave."""
 
 from __future__ import annotations

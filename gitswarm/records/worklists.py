@@ -1,5 +1,5 @@
 """What a run has to work off, and how far it is: acceptance criteria that Plan writes and Build works for; items of
-feedback that Review works off, and what it tells the forge in the end."""
+feedback that Review works off, and what it reports to the forge in the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interruptions: what a flow is left for, how deep that may go, and where it leads back to."""
+"""Interruptions: what a flow is left for, how deep that may go, and where the run continues after it."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ Continue where you stopped."""
 
 
 def _continuing(briefing: Briefing) -> str:
-    """The next message of a conversation that has been told everything else."""
+    """The next message of a conversation that has everything else already."""
     messages = _listed("Said by a person when the run was resumed", [each for each in briefing.messages if each])
     return "\n\n".join(part for part in (_CONTINUES, messages) if part)
 

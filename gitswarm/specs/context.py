@@ -106,7 +106,7 @@ class History(Struct, frozen=True):
 
 
 def pack_history(earlier: Sequence[EarlierStep], budget: Budget, profile: Profile) -> History:
-    """Takes steps by priority, then newest first, while they fit; tells them in the order of the run.
+    """Takes steps by priority, then newest first, while they fit; lists them in the order of the run.
 
     :param earlier: in the order of the run, the newest last.
     """

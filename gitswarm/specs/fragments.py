@@ -71,7 +71,7 @@ class StepTemplate(Record):
 
 
 DETOUR_TEMPLATE = "artifact-writer"
-"""What steps of sidequests and injected nodes are told."""
+"""The template of steps of sidequests and injected nodes."""
 
 
 def template_id(flow: Flow, step: Step) -> str:

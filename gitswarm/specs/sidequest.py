@@ -1,4 +1,4 @@
-"""A sidequest: a short detour that evidence can call for, and where the run goes on after it."""
+"""A sidequest: a short detour that evidence can call for, and where the run continues after it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ from gitswarm.git.owners import (
     owner_of,
     read_owner,
     starting_file,
+    this_host,
 )
 from gitswarm.git.repository import SHADOW_BRANCH
 from gitswarm.process_table import program_of
@@ -53,23 +53,23 @@ class Locks:
         self._folder.mkdir(parents=True, exist_ok=True)
         lock = self._acquire(run_id)
         # filelock truncates its file on every attempt, a failed one too: the owner is written beside it.
-        owner_file = self._owner_file(run_id)
+        named = owner_file(self._folder, run_id)
         try:
-            owner = Owner(os.getpid(), socket.gethostname(), started)
-            owner_file.write_text(json.dumps(asdict(owner)), encoding="utf-8")
+            owner = Owner(os.getpid(), this_host(), started)
+            named.write_text(json.dumps(asdict(owner)), encoding="utf-8")
             starting_file(self._folder, run_id).unlink(missing_ok=True)
-            with self._holding_gc(owner_file):
+            with self._holding_gc(named):
                 yield
         finally:
             lock.release()
 
     def _acquire(self, run_id: str) -> FileLock:
-        lock = FileLock(self._run_lock(run_id))
+        lock = FileLock(lock_file(self._folder, run_id))
         try:
             # Whoever asks for the owner holds the lock for an instant: that is not an owner.
             lock.acquire(timeout=_PROBE_WAIT_S, poll_interval=0.02)
         except Timeout as error:
-            owner = read_owner(self._owner_file(run_id))
+            owner = read_owner(owner_file(self._folder, run_id))
             if owner is None or is_alive(owner):
                 raise self._held(run_id) from error
             # A process that a killed owner had just started has the lock too, until it has become another program.
@@ -97,18 +97,12 @@ class Locks:
             ) from error
 
     def _held(self, run_id: str) -> RunHeldError:
-        owner = read_owner(self._owner_file(run_id))
+        owner = read_owner(owner_file(self._folder, run_id))
         who = f"process {owner.pid} on {owner.host} since {owner.started}" if owner else "another process"
         return RunHeldError(f"{run_id} is executed by {who}", hint=f"git swarm status {run_id}")
 
-    def _run_lock(self, run_id: str) -> Path:
-        return lock_file(self._folder, run_id)
-
-    def _owner_file(self, run_id: str) -> Path:
-        return owner_file(self._folder, run_id)
-
     @contextmanager
-    def _holding_gc(self, owner_file: Path) -> Iterator[None]:
+    def _holding_gc(self, named: Path) -> Iterator[None]:
         """Keeps a foreign `git gc --prune=now` waiting, in git's own way: `gc.pid` names a live process.
 
         Several runs share the file: whoever leaves hands it to another live owner.
@@ -119,7 +113,7 @@ class Locks:
         finally:
             with self.repository():
                 # In one go: nobody may hand gc to an owner that has just done this.
-                owner_file.unlink(missing_ok=True)
+                named.unlink(missing_ok=True)
                 self._hand_gc_on()
 
     def _await_gc(self) -> None:
@@ -175,7 +169,7 @@ class Locks:
         self._sweep()
         # Among our own files: a process that is killed here leaves nothing in the user's part of the repository.
         staged = self._folder / f"{_STAGED_GC}{os.getpid()}"
-        staged.write_text(f"{pid} {socket.gethostname()}\n", encoding="utf-8")
+        staged.write_text(f"{pid} {this_host()}\n", encoding="utf-8")
         lock = path.with_name("gc.pid.lock")
         try:
             os.link(staged, lock)  # with its content from the first moment on: it shows whether its owner lives
@@ -197,7 +191,7 @@ class Locks:
         """Removes what killed processes had written on their way to `gc.pid`, or to the branch of a run."""
         for staged in self._folder.glob(f"{_STAGED_GC}*"):
             pid = staged.name.removeprefix(_STAGED_GC)
-            if pid.isdecimal() and not is_alive(Owner(int(pid), socket.gethostname(), "")):
+            if pid.isdecimal() and not is_alive(Owner(int(pid), this_host(), "")):
                 staged.unlink(missing_ok=True)
         for file in self._folder.glob("*.owner"):
             owner = read_owner(file)
@@ -216,14 +210,13 @@ class Locks:
 
 def _is_abandoned(lock: Path) -> bool:
     """Whether the owner of this lock is gone. One that names a dead process is removed, for the next attempt."""
-    try:
-        content = lock.read_text(encoding="utf-8")
-        old = time.time() - lock.stat().st_mtime > _STALE_LOCK_S
-    except (OSError, ValueError):
-        return False
-    if content and _holder_named(content) is None:
+    if names_dead_process(lock):
         lock.unlink(missing_ok=True)
-    return old and not content
+        return False
+    try:
+        return lock.stat().st_size == 0 and time.time() - lock.stat().st_mtime > _STALE_LOCK_S
+    except OSError:
+        return False
 
 
 def names_dead_process(lock: Path) -> bool:
@@ -245,6 +238,6 @@ def _gc_holder(path: Path) -> int | None:
 
 def _holder_named(content: str) -> int | None:
     pid, _blank, host = content.strip().partition(" ")
-    if host != socket.gethostname():
+    if host != this_host():
         return -1 if host else None
     return int(pid) if pid.isdecimal() and is_alive(Owner(int(pid), host, "")) else None

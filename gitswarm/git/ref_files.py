@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Protocol
 
 from gitswarm.errors import GarbledError
 
@@ -20,21 +20,28 @@ ARCHIVE_REF = "refs/swarm/archive"
 """Without it git does not know any more what archived runs were made of."""
 
 
-class RefReader(Protocol):
+class RefReader(ABC):
+    @abstractmethod
     def read(self, name: str) -> str | None:
         """Id that a ref holds, or None.
 
         :raises GarbledError: its file holds something else.
         """
 
+    @abstractmethod
     def list(self, prefix: str) -> list[str]:
         """Names of the refs that start with `prefix`, sorted."""
 
     def values(self, prefix: str) -> dict[str, str]:
         """Ids of these by name; "": it is damaged."""
+        found = dict.fromkeys(self.list(prefix), "")
+        for name in found:
+            with suppress(GarbledError):
+                found[name] = self.read(name) or ""
+        return found
 
 
-class RefFiles:
+class RefFiles(RefReader):
     """The refs that all worktrees of a repository share."""
 
     def __init__(self, common_dir: Path) -> None:

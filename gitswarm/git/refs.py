@@ -6,17 +6,17 @@ import time
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from gitswarm.errors import GarbledError, RefMovedError, is_storage_fault
+from gitswarm.errors import RefMovedError, is_storage_fault
 from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.packing import Packing
 from gitswarm.git.process import Git, refusal
-from gitswarm.git.ref_files import damaged_ref
+from gitswarm.git.ref_files import RefReader, damaged_ref
 
 _LOCK_WAIT_S = 10.0
 _ABANDONED_LOCK_S = 5.0
 
 
-class Refs:
+class Refs(RefReader):
     """Reads and moves refs. Names are full: `refs/heads/shadow/…`."""
 
     def __init__(self, repository: pygit2.Repository, packing: Packing, git: Git) -> None:
@@ -30,10 +30,6 @@ class Refs:
         """Where we ourselves moved refs to."""
 
     def read(self, name: str) -> str | None:
-        """Id that a direct ref holds, or None.
-
-        :raises GarbledError: its file holds something else.
-        """
         value = self._look(self._repository, name)
         if name in self._moved and value != self._moved[name]:
             # libgit2 takes a packed-refs that was replaced twice within one tick of the clock for the one it knows:
@@ -51,16 +47,7 @@ class Refs:
         return str(target)
 
     def list(self, prefix: str) -> list[str]:
-        """Names of the refs that start with `prefix`, sorted."""
         return sorted(name for name in self._repository.references if name.startswith(prefix))
-
-    def values(self, prefix: str) -> dict[str, str]:
-        """Ids of these by name; "": it is damaged."""
-        found = dict.fromkeys(self.list(prefix), "")
-        for name in found:
-            with suppress(GarbledError):
-                found[name] = self.read(name) or ""
-        return found
 
     def swap(self, name: str, old: str | None, new: str | None, *, why: str) -> None:
         """Moves `name` from `old` (None: absent) to `new` (None: delete it); safe to repeat after a crash.

@@ -12,8 +12,7 @@ The trash holds discarded runs under refs of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
@@ -68,14 +67,12 @@ def read_archived(repository: RepositoryReader, layout: RunLayout) -> None:
     :raises NotFoundError: the run is not archived.
     """
     bring_commits_back(repository, archived_file(repository, layout, COMMITS))
-    seen: Any = _WithArchived(repository.refs, archived_refs(repository, layout))
-    repository.refs = seen
+    repository.refs = _WithArchived(repository.refs, archived_refs(repository, layout))
 
 
 def is_read_from_archive(repository: RepositoryReader, layout: RunLayout) -> bool:
     """Whether the run that was found is read from the archive."""
-    seen: object = repository.refs
-    return isinstance(seen, _WithArchived) and layout.branch in seen.archived
+    return isinstance(repository.refs, _WithArchived) and layout.branch in repository.refs.archived
 
 
 def read_if_archived(repository: RepositoryReader, layout: RunLayout) -> None:
@@ -84,7 +81,7 @@ def read_if_archived(repository: RepositoryReader, layout: RunLayout) -> None:
         read_archived(repository, layout)
 
 
-class _WithArchived:
+class _WithArchived(RefReader):
     """Refs as they are, and below them those of an archived run."""
 
     def __init__(self, refs: RefReader, archived: Mapping[str, str]) -> None:
@@ -95,7 +92,7 @@ class _WithArchived:
         found = self._refs.read(name)
         return self.archived.get(name) if found is None else found
 
-    def list(self, prefix: str) -> Sequence[str]:
+    def list(self, prefix: str) -> list[str]:
         return sorted({*self._refs.list(prefix), *(name for name in self.archived if name.startswith(prefix))})
 
 

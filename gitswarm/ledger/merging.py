@@ -14,8 +14,7 @@ from gitswarm.git.merge import Merged, merge_bases, merge_trees
 from gitswarm.git.object_reader import Commit
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import LANDED
-from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.state import ONTO, REBASED_FROM, RunState, copied_message
+from gitswarm.ledger.state import ONTO, REBASED_FROM, RunState, copied_message, first_parents
 from gitswarm.records.execution import RUNS_FOLDER
 
 _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{40})\b", re.MULTILINE)
@@ -149,16 +148,26 @@ class _Copies:
         self._merged: dict[str, str] = {}
 
     def write(self) -> dict[str, str]:
-        chain = own_chain(self._repository, self._state)
-        of_chain = [_trailers(commit) for commit in chain]
-        settled = max((index for index, trailers in enumerate(of_chain) if ONTO in trailers), default=len(chain))
+        chain = self._chain()
+        settled = max(
+            (index for index, (_commit, trailers) in enumerate(chain) if ONTO in trailers), default=len(chain)
+        )
         parent, copies = self._state.base, dict[str, str]()
-        for index, (commit, trailers) in enumerate(zip(chain, of_chain, strict=True)):
+        for index, (commit, trailers) in enumerate(chain):
             code = commit.tree if index >= settled else self._code(commit.tree)
             message = copied_message(commit.message, trailers.get(REBASED_FROM, commit.id))
             parent = self._objects.copy_commit(commit.id, self._with_runs(code, commit.tree), parent, message)
             copies[commit.id] = parent
         return copies
+
+    def _chain(self) -> list[tuple[Commit, Mapping[str, str]]]:
+        """The run's own commits with their trailers, oldest first."""
+        found: list[tuple[Commit, Mapping[str, str]]] = []
+        for commit, message in first_parents(self._repository, self._state.tip):
+            found.append((commit, message.trailers if message is not None else {}))
+            if commit.id == self._state.run_commit:
+                break
+        return found[::-1]
 
     def _code(self, tree: str) -> str:
         """The code of a tree on the new base. Where the two are in conflict it is the run's own."""
@@ -173,16 +182,3 @@ class _Copies:
         folder = self._state.layout.base
         moved = self._objects.with_subtree(code, RUNS_FOLDER, self._runs)
         return self._objects.with_subtree(moved, folder, self._objects.entry(tree, folder))
-
-
-def _trailers(commit: Commit) -> Mapping[str, str]:
-    message = parse_message(commit.message)
-    return message.trailers if message is not None else {}
-
-
-def own_chain(repository: Repository, state: RunState) -> list[Commit]:
-    """The run's own commits, oldest first."""
-    found = [repository.objects.commit(state.tip)]
-    while found[-1].id != state.run_commit:
-        found.append(repository.objects.commit(found[-1].parents[0]))
-    return found[::-1]

@@ -16,8 +16,8 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import events_path, journal_folder, parsed
 from gitswarm.ledger.journal import OpenJournal, open_journals, read_lines
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import Kind, parse_message
-from gitswarm.ledger.state import RunState, step_record
+from gitswarm.ledger.message import CommitMessage, Kind, parse_message
+from gitswarm.ledger.state import RunState, first_parents, step_record
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import folded
 from gitswarm.records.envelope import Envelope
@@ -146,16 +146,12 @@ def event_files(
     repository: RepositoryReader, state: RunState, *, after: str | None = None
 ) -> Iterator[tuple[Commit, str]]:
     """The commits of the chain, newest first, and where each keeps its events."""
-    cursor = state.tip
-    while cursor != after:
-        commit = repository.objects.commit(cursor)
-        message = parse_message(commit.message)
-        if message is None:
-            break
+    for commit, message in first_parents(repository, state.tip):
+        if commit.id == after or message is None:
+            return
         yield commit, events_path(state.layout, message.trailers)
         if message.trailers["Swarm-Kind"] == Kind.RUN:
-            break
-        cursor = commit.parents[0]
+            return
 
 
 class StepFiles(Struct, frozen=True):
@@ -233,19 +229,18 @@ def ends_after(repository: RepositoryReader, state: RunState, record: StepRecord
 def _chain(repository: RepositoryReader, state: RunState) -> list[StepRecord | RunEnd]:
     records = {record.commit: record for record in state.own_steps}
     found: list[StepRecord | RunEnd] = []
-    cursor = state.tip
-    while cursor != state.run_commit:
-        found.append(records.get(cursor) or _end(repository, cursor))
-        cursor = repository.objects.commit(cursor).parents[0]
+    for commit, message in first_parents(repository, state.tip):
+        if commit.id == state.run_commit:
+            break
+        found.append(records.get(commit.id) or _end(commit, message))
     return [*state.steps[: state.shared], *reversed(found)]
 
 
-def _end(repository: RepositoryReader, commit_id: str) -> RunEnd:
-    message = parse_message(repository.objects.commit(commit_id).message)
+def _end(commit: Commit, message: CommitMessage | None) -> RunEnd:
     if message is None:
-        raise ValueError(f"{commit_id} is not a commit of ours")
+        raise ValueError(f"{commit.id} is not a commit of ours")
     reason = message.body or message.subject.partition(": ")[2]
-    return RunEnd(commit_id, RunStatus(message.trailers["Swarm-Result"]), reason)
+    return RunEnd(commit.id, RunStatus(message.trailers["Swarm-Result"]), reason)
 
 
 def siblings(repository: RepositoryReader, layout: RunLayout, fork: str | None = None) -> list[StepRecord]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gitswarm.git.object_reader import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import archived_runs
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import Kind, parse_message
+from gitswarm.ledger.message import CommitMessage, Kind, parse_message
+from gitswarm.ledger.state import first_parents
 from gitswarm.records.execution import BRANCH_PREFIX, RUN_ID
 
 if TYPE_CHECKING:
@@ -43,17 +43,11 @@ def runs_without_branch(
 
 
 def _is_on_branch(repository: RepositoryReader, layout: RunLayout) -> bool:
-    cursor = repository.refs.read(layout.branch)
-    while cursor is not None:
-        commit = repository.objects.commit(cursor)
-        if _is_own(layout, commit):
-            return True
-        cursor = commit.parents[0] if commit.parents else None
-    return False
+    tip = repository.refs.read(layout.branch)
+    return any(_is_own(layout, message) for _commit, message in first_parents(repository, tip))
 
 
-def _is_own(layout: RunLayout, commit: Commit) -> bool:
-    message = parse_message(commit.message)
+def _is_own(layout: RunLayout, message: CommitMessage | None) -> bool:
     return message is not None and message.trailers.get("Swarm-Run") == layout.run_id
 
 
@@ -105,7 +99,7 @@ def _newest(repository: Repository, layout: RunLayout, known: set[str]) -> str |
         if not repository.objects.has(commit_id):
             continue
         commit = repository.objects.commit(commit_id)
-        if _is_own(layout, commit):
+        if _is_own(layout, parse_message(commit.message)):
             own[commit_id] = commit.parents
     parents = {parent for found in own.values() for parent in found}
     ends = [commit_id for commit_id in own if commit_id not in parents]
@@ -125,13 +119,9 @@ def _kept(repository: Repository, layout: RunLayout) -> set[str]:
 def _chain(repository: Repository, layout: RunLayout, tip: str | None) -> set[str]:
     """The run's commits from `tip` down to its first one, by first parents; those that others put on top left out."""
     found: set[str] = set()
-    cursor = tip
-    while cursor is not None:
-        commit = repository.objects.commit(cursor)
-        message = parse_message(commit.message)
-        if message is not None and message.trailers.get("Swarm-Run") == layout.run_id:
-            found.add(cursor)
+    for commit, message in first_parents(repository, tip):
+        if message is not None and _is_own(layout, message):
+            found.add(commit.id)
             if message.trailers.get("Swarm-Kind") == Kind.RUN:
-                return found
-        cursor = commit.parents[0] if commit.parents else None
+                break
     return found

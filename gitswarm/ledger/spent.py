@@ -15,8 +15,8 @@ from gitswarm.git.object_reader import Commit, NewCommit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import journal_files, journal_folder
 from gitswarm.ledger.layout import KERNEL, RunLayout
-from gitswarm.ledger.message import CommitMessage, Kind, parse_message
-from gitswarm.ledger.state import RunState, step_record
+from gitswarm.ledger.message import CommitMessage, Kind
+from gitswarm.ledger.state import RunState, first_parents, step_record
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import folded
 from gitswarm.records.budget import OPTIONS, UNLIMITED, BudgetLimits, Use
@@ -193,17 +193,15 @@ def _committed(repository: RepositoryReader, state: RunState, kept: Sequence[Com
 
 def _chain(repository: RepositoryReader, layout: RunLayout, start: str, known: set[str]) -> Iterator[StepRecord]:
     """Steps of the run from `start` down to a commit that is `known`; they are known then."""
-    cursor: str | None = start
-    while cursor is not None and cursor not in known:
-        known.add(cursor)
-        commit = repository.objects.commit(cursor)
-        message = parse_message(commit.message)
+    for commit, message in first_parents(repository, start if start not in known else None):
+        known.add(commit.id)
         if message is None or message.trailers.get("Swarm-Run") != layout.run_id:
             return
         if message.trailers.get("Swarm-Kind") == Kind.STEP:
             with suppress(KeyError, ValueError):  # a person's own
                 yield step_record(layout, 0, commit, message)
-        cursor = commit.parents[0] if commit.parents else None
+        if not known.isdisjoint(commit.parents[:1]):
+            return
 
 
 def _navigators(repository: RepositoryReader, layout: RunLayout) -> Iterator[Spent]:

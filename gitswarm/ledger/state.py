@@ -3,7 +3,7 @@ else is asked, so it works after a fetch elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 
 from msgspec import Struct, field
@@ -186,6 +186,15 @@ def replay(repository: RepositoryReader, layout: RunLayout, tip: str | None = No
     return state.with_commits(own)
 
 
+def first_parents(repository: RepositoryReader, tip: str | None) -> Iterator[tuple[Commit, CommitMessage | None]]:
+    """The commits from `tip` down to the first of all, each with its message if that is one of ours."""
+    cursor = tip
+    while cursor is not None:
+        commit = repository.objects.commit(cursor)
+        yield commit, parse_message(commit.message)
+        cursor = commit.parents[0] if commit.parents else None
+
+
 def _format(run_commit: Commit) -> int:
     message = parse_message(run_commit.message)
     number = message.trailers["Swarm-Format"] if message is not None else ""
@@ -197,13 +206,9 @@ def _last_own(repository: RepositoryReader, layout: RunLayout) -> str:
 
     :raises NotFoundError: no such run.
     """
-    cursor = repository.refs.read(layout.branch)
-    while cursor is not None:
-        commit = repository.objects.commit(cursor)
-        message = parse_message(commit.message)
+    for commit, message in first_parents(repository, repository.refs.read(layout.branch)):
         if message is not None and _is_whole(layout, commit, message):
-            return cursor
-        cursor = commit.parents[0] if commit.parents else None
+            return commit.id
     if repository.refs.read(layout.base_ref) is not None:
         branch = layout.branch.removeprefix("refs/heads/")
         raise NotFoundError(f"{branch} no longer holds a commit of the run", hint=f"git swarm resume {layout.run_id}")
@@ -237,17 +242,13 @@ _Chain = list[tuple[Commit, CommitMessage]]
 def _own_chain(repository: RepositoryReader, layout: RunLayout, start: str) -> tuple[_Chain, Commit, str | None]:
     """A run's own commits behind its first one, oldest first; its first one; what that was forked from."""
     chain: _Chain = []
-    cursor = start
-    while True:
-        commit = repository.objects.commit(cursor)
-        message = parse_message(commit.message)
+    for commit, message in first_parents(repository, start):
         if message is None or not _is_own(layout, commit, message):
-            raise _foreign(layout, cursor)
+            raise _foreign(layout, commit.id)
         if message.trailers["Swarm-Kind"] == Kind.RUN:
-            chain.reverse()
-            return chain, commit, message.trailers.get("Swarm-Forked-From")
+            return chain[::-1], commit, message.trailers.get("Swarm-Forked-From")
         chain.append((commit, message))
-        cursor = commit.parents[0]
+    raise _foreign(layout, start)
 
 
 def _foreign(layout: RunLayout, commit_id: str) -> SwarmError:

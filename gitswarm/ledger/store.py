@@ -18,7 +18,7 @@ from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
 from gitswarm.ledger.reading import Entry, parse_note, render_entry
-from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.state import RunState, first_parents, replay
 from gitswarm.records.base import Clock, pretty_json, timestamp
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, Supersedes
@@ -117,17 +117,14 @@ class RunStore:
         """Makes the events notes of the chain what its trees say, and says how many were not."""
         noted = self._events_notes.blobs()
         made = 0
-        cursor = state.tip
-        while True:
-            commit = self._objects.commit(cursor)
-            message = parse_message(commit.message)
+        for commit, message in first_parents(self._repository, state.tip):
             if message is None or message.trailers.get("Swarm-Run") != self.layout.run_id:
-                return made
+                break
             events = self._objects.entry(commit.tree, events_path(self.layout, message.trailers))
-            if events is not None and noted.get(cursor) != events:
-                self._note_events(cursor, events)
+            if events is not None and noted.get(commit.id) != events:
+                self._note_events(commit.id, events)
                 made += 1
-            cursor = commit.parents[0]
+        return made
 
     def commit(self, state: RunState, staged: StagedCommit) -> RunState:
         """Steps 5 to 7 of the protocol: object, `next`, events note, branch; then `next` goes.

@@ -3,7 +3,6 @@ the chain counts."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.finding import parsed
+from gitswarm.ledger.finding import step_json
 from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.state import RunState, replay
@@ -170,9 +169,7 @@ def standing_conflict(repository: RepositoryReader, state: RunState) -> LandingC
     record = next((each for each in state.steps if each.commit == latest.commit), None)
     if record is None or record.step != _LAND or not is_code(repository, record.tree, state.tip_tree):
         return None
-    path = record.execution.envelope
-    content = repository.objects.file(record.tree, path) or b"{}"
-    envelope = parsed(json.loads, content, state.layout, f"{record.commit[:12]}:{path}")
+    envelope = step_json(repository, state, record, record.execution.envelope)
     return LandingConflict(record.summary, tuple(map(str, envelope.get("blockers", ()))))
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import is_code
-from gitswarm.ledger.finding import parsed
+from gitswarm.ledger.finding import parsed, step_json
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import spec_fields
@@ -67,9 +67,7 @@ def evidence_of_command(
     """The evidence of a step that executed a command of the project; None for other steps."""
     if record.engine != "command":
         return None
-    content = repository.objects.file(record.tree, record.execution.evidence) or b"{}"
-    where = f"{record.commit[:12]}:{record.execution.evidence}"
-    evidence = parsed(json.loads, content, state.layout, where)
+    evidence = step_json(repository, state, record, record.execution.evidence)
     tests = evidence.get("tests") if isinstance(evidence, dict) else None
     return evidence if isinstance(tests, dict) and tests.get("command") else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -21,12 +20,11 @@ from gitswarm.ledger.approval import (
     standing_approval,
     standing_conflict,
 )
-from gitswarm.ledger.finding import journal_files, journal_folder, parsed
+from gitswarm.ledger.finding import journal_files, journal_folder, step_json
 from gitswarm.ledger.last_tests import LastTests, last_tests
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.spent import Payments, changed_limits, payments, uses
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import (
     ConcernFields,
     DecisionFields,
@@ -257,8 +255,7 @@ def _question(repository: RepositoryReader, state: RunState) -> str | None:
     """What a paused run waits for: what blocks its last step, else why the run was paused."""
     last = state.last_step
     if last is not None and last.status is Status.BLOCKED:
-        content = repository.objects.file(last.tree, last.execution.envelope) or b"{}"
-        envelope = parsed(json.loads, content, state.layout, f"{last.commit[:12]}:{last.execution.envelope}")
+        envelope = step_json(repository, state, last, last.execution.envelope)
         blockers = [str(each) for each in envelope.get("blockers", ())]
         return "; ".join(blockers) or last.summary
     taken = _newest(repository, state, repository.objects.commit(state.tip).parents[0])
@@ -344,22 +341,15 @@ def _last_error(repository: RepositoryReader, state: RunState) -> str | None:
     last = state.last_step
     if last is None:
         return None
-    stopped = last.result is Result.FAILED or (state.end is RunStatus.PAUSED and _is_limited(repository, state, last))
-    return last.summary if stopped else None
+    if last.result is Result.FAILED:
+        return last.summary
+    receipt = step_json(repository, state, last, last.execution.receipt) if state.end is RunStatus.PAUSED else None
+    return last.summary if limited_until(receipt) is not None else None
 
 
 def _sandbox(repository: RepositoryReader, state: RunState) -> str | None:
     last = next((step for step in reversed(state.steps) if step.engine not in (KERNEL, "human")), None)
-    content = None if last is None else repository.objects.file(last.tree, last.execution.receipt)
-    if last is None or content is None:
-        return None
-    return sandbox_of(parsed(json.loads, content, state.layout, f"{last.commit[:12]}:{last.execution.receipt}"))
-
-
-def _is_limited(repository: RepositoryReader, state: RunState, step: StepRecord) -> bool:
-    content = repository.objects.file(step.tree, step.execution.receipt)
-    where = f"{step.commit[:12]}:{step.execution.receipt}"
-    return content is not None and limited_until(parsed(json.loads, content, state.layout, where)) is not None
+    return sandbox_of(step_json(repository, state, last, last.execution.receipt)) if last is not None else None
 
 
 def command_to_continue(state: RunState, status: RunStatus) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gitswarm.errors import NotFoundError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.finding import parsed
+from gitswarm.ledger.finding import parsed, step_json
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
@@ -81,9 +81,7 @@ def concern_fields(repository: RepositoryReader, state: RunState) -> tuple[Conce
     found = []
     for concern in state.concerns:
         record = concern.opened_by
-        content = repository.objects.file(record.tree, record.execution.evidence) or b"{}"
-        where = f"{record.commit[:12]}:{record.execution.evidence}"
-        evidence = parsed(json.loads, content, state.layout, where)
+        evidence = step_json(repository, state, record, record.execution.evidence)
         about = {each["id"]: each for each in evidence.get("opened", ())}.get(concern.id, {})
         names = tuple(map(str, about.get("names", ())))
         found.append(ConcernFields(concern.id, concern.blocking, str(about.get("fact", "")), names))

@@ -90,14 +90,14 @@ def setting(path: Path, team: str | None, personal: Mapping[str, str], env: Mapp
     :raises NotFoundError: there is no such entry.
     """
     key = ".".join(path)
-    value = _at(load_config(team, personal, _whole()), path)
+    value = _configured(team, personal, path)
     by_env = _from_environment(path, env)
     if by_env is not None:
         return Setting(key, by_env, "environment")
     written = _is_written(team, path)
     if value is _MISSING:
         raise NotFoundError(f"{key} is not set", hint=f"git swarm config {key} VALUE")
-    if value != _at(load_config(team, {}, _whole()), path) or (_names(path, personal) and not written):
+    if value != _configured(team, {}, path) or (_names(path, personal) and not written):
         both = written and (path in ADDED_UP or is_laid_over(path))
         return Setting(key, value, "team and git config" if both else "git config")
     return Setting(key, value, "team" if written else "default")
@@ -113,9 +113,12 @@ def _from_environment(path: Path, env: Mapping[str, str]) -> str | None:
     return None
 
 
-def _at(config: Config, path: Path) -> Any:
+def _configured(team: str | None, personal: Mapping[str, str], path: Path) -> Any:
+    return _at(load_config(team, personal, _whole()).model_dump(mode="json", by_alias=True), path)
+
+
+def _at(found: Any, path: Path) -> Any:
     """`_MISSING`: a mapping has no such entry."""
-    found: Any = config.model_dump(mode="json", by_alias=True)
     for part in path:
         if not isinstance(found, dict) or part not in found:
             return _MISSING
@@ -124,14 +127,9 @@ def _at(config: Config, path: Path) -> Any:
 
 
 def _is_written(team: str | None, path: Path) -> bool:
-    found = parse_yaml(CONFIG_FILE, team).data if team else None
-    for part in path:
-        if isinstance(found, str) and path == ("context", "profile"):
-            return True
-        if not isinstance(found, dict) or part not in found:
-            return False
-        found = found[part]
-    return True
+    written = parse_yaml(CONFIG_FILE, team).data if team else None
+    in_short = path == ("context", "profile") and isinstance(_at(written, path[:1]), str)
+    return in_short or _at(written, path) is not _MISSING
 
 
 def without_secrets(found: Setting) -> Setting:
@@ -256,7 +254,8 @@ def with_team_value(text: str | None, path: Path, value: str | None) -> str:
         given = parsed_value(key, value)
     except SpecError as error:
         raise SpecError(error.problems, hint=f"git swarm config --team --unset {key}") from error
-    if text is not None and _is_there(written, path, (given, value)):
+    there = _at(written, path)
+    if text is not None and any(type(each) is type(there) and each == there for each in (given, value)):
         return _valid(text)
     try:
         return _valid(with_entry(old, path, given))
@@ -266,15 +265,6 @@ def with_team_value(text: str | None, path: Path, value: str | None) -> str:
             with contextlib.suppress(SpecError):
                 return _valid(with_entry(old, path, value))
         raise
-
-
-def _is_there(found: Any, path: Path, values: tuple[Any, ...]) -> bool:
-    """Whether one of the values is what the key has."""
-    for part in path:
-        if not isinstance(found, dict) or part not in found:
-            return False
-        found = found[part]
-    return any(type(each) is type(found) and each == found for each in values)
 
 
 def _valid(text: str) -> str:

@@ -21,7 +21,7 @@ import pytest
 from gitswarm.engines.base import OUTPUT_BYTES, CommandOrder, Engine, StepRequest, StepResult
 from gitswarm.engines.command import CommandEngine
 from gitswarm.engines.stub import StubEngine
-from gitswarm.ledger.journal import order_problems, read_lines
+from gitswarm.ledger.journal import read_lines
 from gitswarm.records.event import Event
 from gitswarm.records.execution import Execution as Identity
 from gitswarm.records.safety import Allow
@@ -30,6 +30,7 @@ from gitswarm.specs.compile import Prompt
 from gitswarm.specs.library import load_library
 from gitswarm.specs.script import Script
 from tests.conftest import Project
+from tests.event_order import order_problems
 from tests.projects import ask, new_project, only_run
 
 LOOPED = """\

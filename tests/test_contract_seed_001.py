@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from gitswarm.ledger.journal import order_problems, read_lines
+from gitswarm.ledger.journal import read_lines
 from gitswarm.records.event import EventKind
 from tests.conftest import Project
+from tests.event_order import order_problems
 from tests.projects import ask, new_project, only_run
 from tests.routed import Case, drive, fires_after, flow, quest, set_up, step
 from tests.routes.common import AUTHORITATIVE, HALF, JUSTIFIED, LINE, WHY, chooses

@@ -117,12 +117,8 @@ def _usage(line: bytes) -> Spent | None:
 
 def usage_trailer(executions: Mapping[InterruptedExecution, Spent]) -> dict[str, str]:
     """Of a commit that sets executions aside; none where there are none."""
-    amounts = [f"{execution.name} {_amounts(used)}" for execution, used in executions.items()]
+    amounts = [f"{each.name} {used.tokens} {written(used.cost_usd)}" for each, used in executions.items()]
     return {USAGE: ", ".join(amounts)} if amounts else {}
-
-
-def _amounts(used: Spent) -> str:
-    return f"{used.tokens} {written(used.cost_usd)}"
 
 
 def _kept(repository: RepositoryReader, layout: RunLayout) -> list[Commit]:
@@ -237,19 +233,18 @@ def uses(repository: RepositoryReader, state: RunState, *, timed: bool, paid: Pa
     contents = repository.objects.files_of(places) if places else []
     events = {record.commit: content or b"" for record, content in zip(wanted, contents, strict=True)}
     found = [
-        _use(
-            f"{each.flow}/{each.step}@{each.execution.iteration}", each.flow, events.get(each.commit, b"")
-        ).with_amounts(each.tokens, each.cost_usd)
+        _use(each.execution, Spent(each.tokens, each.cost_usd), events.get(each.commit, b""))
         for each in paid.committed
     ]
     for execution, used in paid.interrupted.items():
-        name = f"{execution.flow}/{execution.step}@{execution.iteration}"
         raw = interrupted_events(repository, state.layout, execution)
-        found.append(_use(name, execution.flow, raw, interrupted=True).with_amounts(used.tokens, used.cost_usd))
+        found.append(_use(execution, used, raw, interrupted=True))
     return [*found, *(Use("a navigator", "", used.tokens, used.cost_usd) for used in paid.navigators)]
 
 
-def _use(name: str, flow: str, events: bytes, *, interrupted: bool = False) -> Use:
+def _use(
+    execution: Execution | InterruptedExecution, used: Spent, events: bytes, *, interrupted: bool = False
+) -> Use:
     """
     :param events: JSON lines, the last one perhaps truncated.
     """
@@ -260,10 +255,10 @@ def _use(name: str, flow: str, events: bytes, *, interrupted: bool = False) -> U
     allowed = fields.get("budget")
     times = [moment for line in (lines[:1] + lines[-2:]) if (moment := _moment(_read(line))) is not None]
     return Use(
-        name=name,
-        flow=flow,
-        tokens=0,
-        cost_usd=0.0,
+        name=f"{execution.flow}/{execution.step}@{execution.iteration}",
+        flow=execution.flow,
+        tokens=used.tokens,
+        cost_usd=used.cost_usd,
         allowed=BudgetLimits.of(allowed) if isinstance(allowed, dict) else UNLIMITED,
         in_flight=interrupted and fields.get("mode") != "stub" and fields.get("engine") not in _NO_MODEL,
         begun=min(times, default=0.0),

@@ -99,9 +99,6 @@ class Use(Struct, frozen=True):
     begun: float = 0.0
     ended: float = 0.0
 
-    def with_amounts(self, tokens: int, cost_usd: float | None) -> Use:
-        return replace(self, tokens=tokens, cost_usd=cost_usd)
-
 
 class Total(Struct, frozen=True):
     """`cost_usd` and `tokens`: what is known. `reserved`: what may have been used in addition, at worst. `unbounded`:

@@ -86,20 +86,6 @@ class ContextUse(Record):
     priorities: dict[str, int]
 
 
-_OPTIONAL = (
-    "error",
-    "routing",
-    "tools_allowed",
-    "model_rule",
-    "context",
-    "outcome",
-    "placeholders",
-    "sandbox",
-    "network",
-    "continues",
-)
-
-
 class Receipt(Record):
     """Execution metadata of one step, seed 000 plus the declared extensions (docs/contracts.md). `continues`: the
     execution, `step@n`, in whose conversation it went on."""
@@ -142,7 +128,8 @@ class Receipt(Record):
 
         :param run_format: of the run that the receipt is stored in.
         """
-        absent = {name for name in _OPTIONAL if getattr(self, name) is None}
+        fields = type(self).model_fields
+        absent = {name for name in fields if fields[name].default is None and getattr(self, name) is None}
         plain: dict[str, JsonValue] = self.model_dump(mode="json", exclude=absent)
         return pretty_json(plain if run_format > 1 else {**plain, **self._in_format_1()})
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from gitswarm.ledger.journal import current, order_problems, payload_problems, read_lines
+from gitswarm.ledger.journal import current, payload_problems, read_lines
 from gitswarm.records.event import Event, EventKind, LoggedEvent
+from tests.event_order import order_problems
 from tests.tables import table
 
 REQUIRED: dict[str, list[str]] = {

@@ -51,11 +51,11 @@ REFUSED: dict[str, tuple[LandingState, str]] = {
         "run-1 cannot land: its code has changed since it was approved",
     ),
     "rejected": (
-        replace(FACTS, standing=None, word=replace(YES, word=ApprovalKind.REJECTS)),
+        replace(FACTS, standing=None, word=replace(YES, kind=ApprovalKind.REJECTS)),
         "run-1 cannot land: it was rejected",
     ),
     "void": (
-        replace(FACTS, standing=None, word=replace(YES, word=ApprovalKind.VOIDS)),
+        replace(FACTS, standing=None, word=replace(YES, kind=ApprovalKind.VOIDS)),
         "run-1 cannot land: its approval was voided by a conflict or a new base",
     ),
     "played": (

@@ -125,9 +125,9 @@ class ContextSection(Record):
     wisdom: bool = True
 
 
-def _profile_alone(said: object) -> object:
+def _profile_alone(value: object) -> object:
     """`context: lean` for short."""
-    return {"profile": said} if isinstance(said, str) else said
+    return {"profile": value} if isinstance(value, str) else value
 
 
 def _days(given: object) -> object:
@@ -259,29 +259,31 @@ def _says_anything(text: str) -> bool:
     return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
 
 
-def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *, scripted: bool) -> FrozenSettings:
+def freeze_settings(
+    config: Config, env: Mapping[str, str], options: CommandLine, *, scripted: bool
+) -> FrozenSettings:
     """Everything decided once, above the runner.
 
     :raises UsageError: an engine or mode that does not exist.
     """
-    mode_said = "stub" if scripted else said.mode
-    if scripted and said.mode not in (None, "stub"):
-        raise UsageError(f"--script needs mode stub, not '{said.mode}'", hint="leave out --mode or --script")
+    mode = "stub" if scripted else options.mode
+    if scripted and options.mode not in (None, "stub"):
+        raise UsageError(f"--script needs mode stub, not '{options.mode}'", hint="leave out --mode or --script")
 
     chosen: dict[str, EngineChoice] = {}
 
     def choice(name: str) -> EngineChoice:
         short = short_of(name)
         if short not in chosen:
-            chosen[short] = _choice(config, env, short, said, mode_said)
+            chosen[short] = _choice(config, env, short, options, mode)
         return chosen[short]
 
-    default = choice(said.engine or config.engines.default)
-    flows = {} if said.engine else {key: choice(name) for key, name in config.engines.flows.items()}
-    steps = {} if said.engine else {key: choice(name) for key, name in config.engines.steps.items()}
+    default = choice(options.engine or config.engines.default)
+    flows = {} if options.engine else {key: choice(name) for key, name in config.engines.flows.items()}
+    steps = {} if options.engine else {key: choice(name) for key, name in config.engines.steps.items()}
     return FrozenSettings(
-        model=said.model,
-        economy=said.economy,
+        model=options.model,
+        economy=options.economy,
         context=config.context.profile,
         default_engine=default,
         flow_engines=flows,
@@ -302,16 +304,18 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
     )
 
 
-def _choice(config: Config, env: Mapping[str, str], short: str, said: CommandLine, mode: str | None) -> EngineChoice:
+def _choice(
+    config: Config, env: Mapping[str, str], short: str, options: CommandLine, mode: str | None
+) -> EngineChoice:
     """
     :raises UsageError: there is no such engine.
     """
     try:
         adapter = adapter_of(short)
     except BrokenEngineError:  # refused when a step of a run would ask it
-        return EngineChoice(engine=id_of(short), mode=mode or STUB, provider="none", model=said.model)
+        return EngineChoice(engine=id_of(short), mode=mode or STUB, provider="none", model=options.model)
     section = config.engines.sections.get(short) or adapter.configuration()
-    return adapter.choose(section, mode, said.model, env)
+    return adapter.choose(section, mode, options.model, env)
 
 
 def _frozen(config: Config, short: str) -> dict[str, JsonValue]:

@@ -114,7 +114,7 @@ class UsersGit(Struct, frozen=True):
 
 
 def output_of(done: subprocess.CompletedProcess[bytes]) -> str:
-    """What a process said on both of its outputs, as text."""
+    """Both outputs of a process, as text."""
     return (done.stdout + done.stderr).decode(errors="replace").strip()
 
 

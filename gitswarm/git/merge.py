@@ -24,7 +24,7 @@ def create_repository(folder: Path, env: Mapping[str, str], author: Person, mess
     Nothing of the user's git configuration takes part: no identity, template, hook, signature or ignore file,
     no object or ref format that libgit2 cannot read.
 
-    :raises GitFailedError: git said no.
+    :raises GitFailedError: git refused.
     """
     clean = scrubbed(env)
     formats = ("-c", "init.defaultRefFormat=files", "init", "--object-format=sha1")

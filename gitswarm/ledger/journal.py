@@ -194,7 +194,7 @@ class InboxEvent(Record):
     payload: dict[str, JsonValue] | None = None
 
     def to_plain(self) -> dict[str, JsonValue]:
-        """What is not said is absent."""
+        """Without the fields that are not set."""
         plain: dict[str, JsonValue] = self.model_dump(mode="json", exclude_none=True)
         return plain
 

@@ -1,4 +1,4 @@
-"""What test runs of a run said, as its evidence has it, without the models."""
+"""Test runs of a run, as its evidence has them, without the models."""
 
 from __future__ import annotations
 

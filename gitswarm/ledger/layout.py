@@ -65,7 +65,7 @@ class RunLayout(Struct, frozen=True):
 
     @property
     def budget_ref(self) -> str:
-        """What people said of the run's limits on `resume`: a commit for each time, the newest first."""
+        """How people changed the run's limits on `resume`: a commit for each time, the newest first."""
         return f"refs/swarm/{self.run_id}/budget"
 
     @property

@@ -216,7 +216,7 @@ def _asked(decision: JsonValue) -> Iterator[Spent]:
 
 
 BUDGET = "Swarm-Budget"
-"""Trailer of what a person said of the limits: `cost_usd=8.0 time_s=none`, all that was said so far."""
+"""Trailer of a person's changes of the limits: `cost_usd=8.0 time_s=none`, all changes so far."""
 
 _NO_MODEL = ("command", KERNEL)
 _ANNOUNCED = b'"step_start"'
@@ -282,7 +282,7 @@ def _moment(event: Mapping[str, object]) -> float | None:
 
 
 def changed_limits(repository: RepositoryReader, layout: RunLayout) -> dict[str, float | None]:
-    """What people said on `resume`, by name of the limit; None: there is none any more."""
+    """Limits that people changed on `resume`, by name; None: there is no such limit any more."""
     commit_id = repository.refs.read(layout.budget_ref)
     text = repository.objects.commit(commit_id).message if commit_id is not None else ""
     lines = (line.removeprefix(f"{BUDGET}: ") for line in text.splitlines() if line.startswith(f"{BUDGET}: "))
@@ -299,7 +299,7 @@ def _limits_in(trailer: str) -> Iterator[tuple[str, float | None]]:
 def record_limits(
     repository: Repository, state: RunState, limits: Mapping[str, float | None], when: datetime
 ) -> None:
-    """Records what a person says: a commit of theirs under the run's refs, which no rollback takes back."""
+    """Records changes that a person makes: a commit of theirs under the run's refs, which no rollback takes back."""
     name = state.layout.budget_ref
     before = repository.refs.read(name)
     whole = changed_limits(repository, state.layout) | dict(limits)

@@ -44,14 +44,14 @@ class RunBase(Struct, frozen=True):
         """Whether the chain belongs on another base than it stands on."""
         return self.before is None and self.base != self.root
 
-    def after(self, said: Mapping[str, str]) -> RunBase:
+    def after(self, trailers: Mapping[str, str]) -> RunBase:
         """The bases behind a commit with these trailers."""
-        if ONTO in said:
-            base, _blank, before = said[ONTO].partition(" ")
+        if ONTO in trailers:
+            base, _blank, before = trailers[ONTO].partition(" ")
             return replace(self, base=base, before=before)
-        if GIVEN_UP in said:
-            return replace(self, base=said[GIVEN_UP], before=None)
-        return replace(self, before=None) if REBASED in said else self
+        if GIVEN_UP in trailers:
+            return replace(self, base=trailers[GIVEN_UP], before=None)
+        return replace(self, before=None) if REBASED in trailers else self
 
 
 class RunState(Struct, frozen=True):

@@ -126,8 +126,8 @@ def _spec(content: bytes) -> SpecFields:
     raise ValueError("no spec of a run")
 
 
-def _budget(said: JsonValue) -> BudgetLimits:
-    fields = said if isinstance(said, dict) else {}
+def _budget(budget: JsonValue) -> BudgetLimits:
+    fields = budget if isinstance(budget, dict) else {}
     return BudgetLimits.of({name: fields.get(f"max_{name.removesuffix('_s')}") for name in OPTIONS})
 
 
@@ -189,7 +189,7 @@ def hosts_of(receipt: JsonValue) -> list[str] | None:
 
 
 def failed_output(receipt: JsonValue) -> str | None:
-    """What the last command said that git-swarm ran for the step; None: it did not fail, or there was none."""
+    """The output of the last command that git-swarm ran for the step; None: it did not fail, or there was none."""
     if not isinstance(receipt, dict) or receipt.get("engine") not in RUNS_COMMANDS:
         return None
     calls = tool_calls(receipt)
@@ -214,15 +214,15 @@ def tool_calls(receipt: JsonValue) -> list[CallFields]:
     return [_call(call) for call in (calls if isinstance(calls, list) else ()) if isinstance(call, dict)]
 
 
-def _call(said: Mapping[str, JsonValue]) -> CallFields:
-    given = said.get("input")
+def _call(call: Mapping[str, JsonValue]) -> CallFields:
+    given = call.get("input")
     return CallFields(
-        tool=str(said.get("tool_name", said.get("tool"))),
+        tool=str(call.get("tool_name", call.get("tool"))),
         wanted=next((str(value) for value in given.values()), "") if isinstance(given, dict) else "",
-        success=said.get("success") is True,
-        blocked=said.get("blocked") is True,
-        blocked_reason=str(said.get("blocked_reason")),
-        output=str(said.get("output", "")),
+        success=call.get("success") is True,
+        blocked=call.get("blocked") is True,
+        blocked_reason=str(call.get("blocked_reason")),
+        output=str(call.get("output", "")),
     )
 
 
@@ -270,41 +270,41 @@ def _entries(repository: RepositoryReader, layout: RunLayout, commit_id: str) ->
     return found
 
 
-def _decision(said: dict[str, JsonValue]) -> DecisionFields:
+def _decision(fields: dict[str, JsonValue]) -> DecisionFields:
     """
     :raises LookupError: something is missing. TypeError and ValueError: it is something else.
     """
     for name in _ALWAYS:
-        said[name]
-    frames, resume = said.get("stack", []), said.get("resume_at")
+        fields[name]
+    frames, resume = fields.get("stack", []), fields.get("resume_at")
     if not isinstance(frames, list):
         raise TypeError(frames)
     return DecisionFields(
-        plain=said,
-        to_step=_text(said["to_step"]),
-        reason=str(said["reason"]),
+        plain=fields,
+        to_step=_text(fields["to_step"]),
+        reason=str(fields["reason"]),
         resumes=resume is not None,
         resume_step=_text(_fields(resume)["step"]) if resume is not None else None,
         stack=tuple(map(_frame, frames)),
     )
 
 
-def _frame(said: JsonValue) -> FrameFields:
-    fields = _fields(said)
+def _frame(frame: JsonValue) -> FrameFields:
+    fields = _fields(frame)
     back = _fields(fields["back"])
     return FrameFields(str(fields["kind"]), str(fields["id"]), str(back["flow"]), _text(back["step"]))
 
 
-def _fields(said: JsonValue) -> dict[str, JsonValue]:
-    if not isinstance(said, dict):
-        raise TypeError(said)
-    return said
+def _fields(value: JsonValue) -> dict[str, JsonValue]:
+    if not isinstance(value, dict):
+        raise TypeError(value)
+    return value
 
 
-def _text(said: JsonValue) -> str | None:
-    if said is not None and not isinstance(said, str):
-        raise TypeError(said)
-    return said
+def _text(value: JsonValue) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(value)
+    return value
 
 
 def folded(note: bytes) -> Iterator[str]:

@@ -70,7 +70,7 @@ class BudgetLimits(Struct, frozen=True):
         return BudgetLimits.of({**other.plain, **{k: min(v, other.plain.get(k, v)) for k, v in self.plain.items()}})
 
     def over(self, limits: Mapping[str, float | None]) -> BudgetLimits:
-        """These with what a person said over them; None there takes a limit away."""
+        """These with the changes of a person over them; None there takes a limit away."""
         return BudgetLimits.of({**self.plain, **limits})
 
     def without(self, names: Iterable[str]) -> BudgetLimits:

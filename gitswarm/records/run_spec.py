@@ -138,9 +138,11 @@ class FrozenSettings(Record):
         if not isinstance(given, dict):
             return given
         engines = {
-            name: said for name, said in given.items() if name not in cls.model_fields and isinstance(said, dict)
+            name: section
+            for name, section in given.items()
+            if name not in cls.model_fields and isinstance(section, dict)
         }
-        ours = {name: said for name, said in given.items() if name not in engines}
+        ours = {name: section for name, section in given.items() if name not in engines}
         return {**ours, "engines": engines} if engines else given
 
     @property

@@ -122,10 +122,10 @@ def standing_states(
 ) -> dict[str, CriterionState]:
     """How far each criterion is: what the status says, but open where the tests that it needs fail or do not run."""
     unproven = {each.id for each in judged if each.is_blocking}
-    said, by = status.states(), matrix.proven_by()
+    claimed, by = status.states(), matrix.proven_by()
     states: dict[str, CriterionState] = {}
     for item in matrix.criteria():
-        state = said.get(item.id, "open")
+        state = claimed.get(item.id, "open")
         states[item.id] = "open" if state == "done" and by[item.id] in unproven else state
     return states
 

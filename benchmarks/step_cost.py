@@ -30,9 +30,9 @@ from gitswarm.engines.base import (
 )
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.state import RunState
-from gitswarm.records.base import timestamp
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Result, Status, new_run_id
+from gitswarm.records.record import timestamp
 from gitswarm.records.routing import RoutingMode
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.resources import bundled

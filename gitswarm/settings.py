@@ -28,8 +28,8 @@ from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.names import BUILT_IN, DEFAULT, STUB, id_of, short_of
 from gitswarm.engines.registry import BrokenEngineError, adapter_of, is_known, unknown_engine
 from gitswarm.errors import SpecError, UsageError
-from gitswarm.records.base import Record, WrittenSection
 from gitswarm.records.globs import INSTRUCTION_FILES
+from gitswarm.records.record import Record, WrittenSection
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
     BudgetRules,

@@ -9,7 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from gitswarm.errors import SpecError
-from gitswarm.records.base import Record
+from gitswarm.records.record import Record
 from gitswarm.records.run_spec import BudgetRules
 from gitswarm.records.safety import NetworkRule, SandboxRule, plain_switch
 from gitswarm.specs.yaml_source import did_you_mean, plain_message

@@ -12,10 +12,10 @@ from pydantic import JsonValue
 
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.records.base import Record
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.receipt import Receipt
+from gitswarm.records.record import Record
 from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
 from gitswarm.runner.deciding.decision_facts import situation_of
 from gitswarm.runner.open_run import open_run

@@ -16,8 +16,8 @@ from gitswarm.errors import RunInterruptedError
 from gitswarm.git import locks as locks_module
 from gitswarm.git.locks import Locks
 from gitswarm.ledger.journal import Journal
-from gitswarm.records.base import Clock
 from gitswarm.records.event import Event, EventKind
+from gitswarm.records.record import Clock
 from gitswarm.runner.forks import branching
 from gitswarm.runner.forks.branching import ParallelSteps
 from gitswarm.runner.step.execute import ask as ask_engine

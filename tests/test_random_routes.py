@@ -25,8 +25,8 @@ from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import decisions
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.records.base import timestamp
 from gitswarm.records.execution import new_run_id
+from gitswarm.records.record import timestamp
 from gitswarm.records.routing import Action, Decision, HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.resources import bundled

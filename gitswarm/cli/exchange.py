@@ -17,7 +17,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import find_on_hub
-from gitswarm.records.base import Clock
+from gitswarm.records.record import Clock
 from gitswarm.runner.hub.leased_run import LeasedRun
 from gitswarm.runner.hub.transfer import (
     ask_on_hub,

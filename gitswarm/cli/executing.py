@@ -29,8 +29,8 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import replay
-from gitswarm.records.base import timestamp
 from gitswarm.records.budget import OPTIONS, seconds
+from gitswarm.records.record import timestamp
 from gitswarm.records.worklists import Feedback
 from gitswarm.runner.run_session import Observer, RunContext, SilentObserver
 from gitswarm.settings import Config

@@ -32,10 +32,10 @@ from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.scent_trail import read_wisdom, scent_trail
-from gitswarm.records.base import timestamp
 from gitswarm.records.budget import limit_words, time_words
 from gitswarm.records.execution import new_run_id
 from gitswarm.records.guidance import ScentTrail
+from gitswarm.records.record import timestamp
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import BudgetRules, RunSpec
 from gitswarm.records.text import listed, usd

@@ -14,8 +14,8 @@ from gitswarm.cli.wisdom import ProposalArgument
 from gitswarm.errors import SwarmError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.scent_trail import Offer, WisdomStore, find_offer, read_wisdom
-from gitswarm.records.base import timestamp
 from gitswarm.records.guidance import Settled
+from gitswarm.records.record import timestamp
 from gitswarm.runner.operations.learning import apply_proposal
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.safety.redact.redactor import Redactor

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, JsonValue, create_model, field_validator
 from gitswarm.engines.base import Capabilities, Engine, EngineAccess
 from gitswarm.engines.names import STUB, id_of
 from gitswarm.engines.stub import StubEngine
-from gitswarm.records.base import Clock, WrittenSection
+from gitswarm.records.record import Clock, WrittenSection
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.specs.script import Script
 from gitswarm.specs.yaml_source import did_you_mean

@@ -25,10 +25,10 @@ from gitswarm.engines.left_files import leave
 from gitswarm.engines.recorder import Recorder
 from gitswarm.engines.stub import LineEnd, out_of_time, run_line, time_left, wait_as_told
 from gitswarm.processes import Ending
-from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.execution import Result, Status
+from gitswarm.records.record import Clock
 from gitswarm.specs.script import Script, ScriptEntry
 
 _REPORT_BYTES = 50_000_000

@@ -11,9 +11,9 @@ from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit
-from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind, Message, ToolResult, ToolUse, TranscriptLine
 from gitswarm.records.receipt import Tokens, ToolCall, ToolSource
+from gitswarm.records.record import Clock, timestamp
 from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Scrub, Verdict
 from gitswarm.records.text import usd
 from gitswarm.specs.compile import Prompt

@@ -24,7 +24,6 @@ from gitswarm.engines.base import (
 from gitswarm.engines.left_files import leave, placed, put_files
 from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
 from gitswarm.processes import CommandLimits, Ending, run_shell
-from gitswarm.records.base import Clock, Record
 from gitswarm.records.budget import time_words
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Result, Status
@@ -38,6 +37,7 @@ from gitswarm.records.gate_decision import (
 )
 from gitswarm.records.guidance import Learnings, Proposals
 from gitswarm.records.receipt import EngineOutcome, Tokens
+from gitswarm.records.record import Clock, Record
 from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 from gitswarm.records.worklists import (
     AcceptanceCriterion,

@@ -16,8 +16,8 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.archive import COMMITS, OVERVIEW, REFS, TITLE, TREES, archive_folder, printed_objects
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.overview import RunOverview
-from gitswarm.records.base import Clock
 from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
+from gitswarm.records.record import Clock
 
 _ATTEMPTS = 20
 _LOCK_WAIT_S = 1.0

@@ -12,9 +12,9 @@ from pydantic import JsonValue, ValidationError
 
 from gitswarm.errors import storage_error
 from gitswarm.ledger.finding import JournalFile, journal_files
-from gitswarm.records.base import Clock, Record, pretty_json, timestamp
 from gitswarm.records.event import TERMINAL_KINDS, Event, EventKind, LoggedEvent
 from gitswarm.records.execution import Execution
+from gitswarm.records.record import Clock, Record, pretty_json, timestamp
 from gitswarm.records.safety import Scrubber
 
 _REQUIRED: dict[EventKind, tuple[str, ...]] = {

@@ -13,9 +13,9 @@ from gitswarm.git.object_reader import NewCommit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
 from gitswarm.ledger.message import CommitMessage
-from gitswarm.records.base import Clock
 from gitswarm.records.execution import RUN_ID
 from gitswarm.records.guidance import Edit, Learning, RunWisdom, ScentTrail, Settled, SharedLesson, SpecProposal
+from gitswarm.records.record import Clock
 from gitswarm.records.safety import Scrubber, scrubbed_record
 from gitswarm.records.text import listed, shorten
 

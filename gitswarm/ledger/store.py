@@ -19,8 +19,8 @@ from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
 from gitswarm.ledger.reading import Entry, parse_note, render_entry
 from gitswarm.ledger.state import RunState, first_parents, replay
-from gitswarm.records.base import Clock, pretty_json, timestamp
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.record import Clock, pretty_json, timestamp
 from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, Supersedes
 from gitswarm.records.safety import Scrubber, scrubbed_record
 

@@ -23,11 +23,11 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import spec_fields
 from gitswarm.projection.schema import FORMAT, fitting
-from gitswarm.records.base import timestamp
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import created_at
 from gitswarm.records.receipt import Receipt
+from gitswarm.records.record import timestamp
 from gitswarm.records.routing import Decision
 from gitswarm.records.text import Spent
 

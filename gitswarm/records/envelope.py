@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gitswarm.records.base import Record
 from gitswarm.records.execution import Status
+from gitswarm.records.record import Record
 from gitswarm.records.routing import RoutingSignal
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, JsonValue
 
-from gitswarm.records.base import Record
+from gitswarm.records.record import Record
 
 
 class EventKind(StrEnum):

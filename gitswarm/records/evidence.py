@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field, JsonValue, NonNegativeInt
 
-from gitswarm.records.base import Record
 from gitswarm.records.envelope import FileChange
+from gitswarm.records.record import Record
 from gitswarm.records.safety import SecretFound
 from gitswarm.records.worklists import AcProgress, JudgedCriterion, WorklistCount
 

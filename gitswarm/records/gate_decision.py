@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from gitswarm.records.base import Record, refuse_twice
+from gitswarm.records.record import Record, refuse_twice
 from gitswarm.records.worklists import CriterionProof
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import JsonValue, NonNegativeInt, model_validator
 
-from gitswarm.records.base import Record, pretty_json
+from gitswarm.records.record import Record, pretty_json
 
 LoopDecision = Literal["loop", "advance", "terminate", "pending"]
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 from pydantic.json_schema import SkipJsonSchema
 
-from gitswarm.records.base import Record
 from gitswarm.records.event import Event
 from gitswarm.records.execution import Status
+from gitswarm.records.record import Record
 
 
 class Action(StrEnum):

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from gitswarm.records.base import Record, WrittenSection
 from gitswarm.records.budget import BudgetLimits, seconds
 from gitswarm.records.execution import BRANCH_PREFIX
+from gitswarm.records.record import Record, WrittenSection
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.safety import PolicyRules, SecretRules
 

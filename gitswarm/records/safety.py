@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Protocol, TypeVar
 from msgspec import Struct
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
-from gitswarm.records.base import Record
+from gitswarm.records.record import Record
 
 
 def plain_switch(value: object) -> object:

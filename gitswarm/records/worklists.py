@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from gitswarm.records.base import Record, refuse_twice
+from gitswarm.records.record import Record, refuse_twice
 
 CriterionState = Literal["open", "done", "blocked"]
 CriterionProof = Literal["proven", "claimed", "untested", "failing"]

@@ -24,11 +24,11 @@ from gitswarm.ledger.spent import changed_limits
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import RunStore
-from gitswarm.records.base import timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.execution import FORK_OF, new_run_id
 from gitswarm.records.globs import gitignore
 from gitswarm.records.guidance import Instruction, Instructions
+from gitswarm.records.record import timestamp
 from gitswarm.records.run_spec import BudgetRules, FrozenSettings, RunSpec
 from gitswarm.records.text import shorten
 from gitswarm.runner.containing import mention_sandbox, sandbox_for

@@ -19,8 +19,8 @@ from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import is_corrupt, live_journals, run_spec
 from gitswarm.ledger.rescue import find_orphaned_commits
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.records.base import timestamp
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.record import timestamp
 from gitswarm.runner.begin import NewRun, open_session
 from gitswarm.runner.landing.approve import allowed_so_far
 from gitswarm.runner.run import end_run, ending_at

@@ -9,10 +9,10 @@ from gitswarm.errors import RunInterruptedError
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.store import end_trailers
-from gitswarm.records.base import timestamp
 from gitswarm.records.event import ANNOUNCED, Event, EventKind, LoggedEvent
 from gitswarm.records.execution import Result, RunStatus
 from gitswarm.records.receipt import PartialHandoff
+from gitswarm.records.record import timestamp
 from gitswarm.records.routing import Action, Decision
 from gitswarm.runner.deciding.preflight import allowance, within_budget
 from gitswarm.runner.deciding.route import decide_next, end_of

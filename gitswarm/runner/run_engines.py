@@ -16,7 +16,7 @@ from gitswarm.engines.command import CommandEngine
 from gitswarm.engines.names import STUB
 from gitswarm.engines.registry import MissingEngine, adapter_of, adapters
 from gitswarm.errors import EngineMissingError, NoSuchModeError, SwarmError, UsageError
-from gitswarm.records.base import Clock
+from gitswarm.records.record import Clock
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.model_policy import ModelPolicy

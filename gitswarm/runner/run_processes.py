@@ -15,8 +15,8 @@ from gitswarm.git.owners import Owner, clone_id, live_owners
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.process_table import ancestors, end_processes_with
-from gitswarm.records.base import Record
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.record import Record
 from gitswarm.worktree.shadow import find_shadow
 
 if TYPE_CHECKING:

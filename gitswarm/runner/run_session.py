@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gitswarm.git.repository import Repository
     from gitswarm.ledger.journal import Inbox
     from gitswarm.ledger.store import RunStore
-    from gitswarm.records.base import Clock
+    from gitswarm.records.record import Clock
     from gitswarm.records.run_spec import RunSpec
     from gitswarm.records.worklists import Feedback
     from gitswarm.runner.hub.leased_run import LeasedRun

@@ -10,8 +10,8 @@ from gitswarm.errors import SpecError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
-from gitswarm.records.base import pretty_json
 from gitswarm.records.guidance import Instructions, ScentTrail
+from gitswarm.records.record import pretty_json
 from gitswarm.records.worklists import Feedback
 from gitswarm.routing.conditions import condition_problem
 from gitswarm.routing.macro import DEPLOY, RESET

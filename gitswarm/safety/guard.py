@@ -17,7 +17,7 @@ from gitswarm.errors import SwarmError
 from gitswarm.git.as_user import UsersGit
 from gitswarm.git.object_reader import EMPTY_TREE
 from gitswarm.git.repository import Repository
-from gitswarm.records.base import Record
+from gitswarm.records.record import Record
 from gitswarm.resources import bundled
 
 EXECUTABLE = 0o755

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from gitswarm.records.base import Record
 from gitswarm.records.execution import OTHER_COMMANDS
+from gitswarm.records.record import Record
 from gitswarm.records.run_spec import BudgetRules
 
 SDLC_FLOWS = ("signal", "plan", "build", "review", "gate", "deploy", "wisdom", "reset")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from gitswarm.errors import SpecError
-from gitswarm.records.base import Record
+from gitswarm.records.record import Record
 from gitswarm.specs.context import sized
 from gitswarm.specs.flow import Charter, Flow, Identifier, Microloop, OffroadPolicy, Step
 from gitswarm.specs.yaml_source import did_you_mean

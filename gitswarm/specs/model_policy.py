@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from pydantic import Field, model_validator
 
-from gitswarm.records.base import Record
+from gitswarm.records.record import Record
 from gitswarm.specs.station import Category, Station, Tier
 
 DEFAULT_WINDOW = 200_000

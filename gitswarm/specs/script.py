@@ -9,10 +9,10 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
-from gitswarm.records.base import Record
 from gitswarm.records.envelope import YesNo
 from gitswarm.records.execution import Status
 from gitswarm.records.receipt import EngineOutcome
+from gitswarm.records.record import Record
 from gitswarm.records.routing import RoutingSignal
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gitswarm.records.base import Record
+from gitswarm.records.record import Record
 from gitswarm.specs.flow import Identifier
 from gitswarm.specs.station import Tier
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from pydantic import BeforeValidator, Field
 
-from gitswarm.records.base import Record
+from gitswarm.records.record import Record
 from gitswarm.specs.flow import SDLC_FLOWS, Flow, Identifier, Step
 
 _GLOB = frozenset("*?[")

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from gitswarm.git.incoming import EarlierContent, Incoming
 from gitswarm.git.tree_changes import IndexChange
-from gitswarm.records.base import readable
+from gitswarm.records.record import readable
 from gitswarm.records.safety import FindSecrets, Scrub, SecretFound, Suspect
 from gitswarm.worktree.shadow import Shadow
 

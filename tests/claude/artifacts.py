@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gitswarm.records.base import Record
 from gitswarm.records.gate_decision import (
     CriterionVerdict,
     DeployDecision,
@@ -20,6 +19,7 @@ from gitswarm.records.gate_decision import (
     TracedCriterion,
 )
 from gitswarm.records.guidance import Edit, Learning, Learnings, Proposals, SpecProposal
+from gitswarm.records.record import Record
 from gitswarm.records.worklists import (
     AcceptanceCriterion,
     AcMatrix,

@@ -39,7 +39,7 @@ NAMES_OF_OTHERS = {
 WORKING = """
 from gitswarm.engines.adapter import EngineAdapter, ProgramSection
 from gitswarm.engines.claude.claude_code import CAPABILITIES
-from gitswarm.records.base import WrittenSection
+from gitswarm.records.record import WrittenSection
 
 class Settings(WrittenSection):
     speed: int = 1

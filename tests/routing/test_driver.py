@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from gitswarm.errors import SpecError
-from gitswarm.records.base import pretty_json
 from gitswarm.records.execution import Result, Status
+from gitswarm.records.record import pretty_json
 from gitswarm.records.routing import Action, Choice, ConditionTrace, LoopState, RoutingSource
 from gitswarm.resources import bundled
 from gitswarm.routing.choices import Situation, retry

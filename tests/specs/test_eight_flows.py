@@ -8,8 +8,8 @@ from typing import get_args
 
 from pydantic import JsonValue
 
-from gitswarm.records.base import Record
 from gitswarm.records.execution import Result, Status
+from gitswarm.records.record import Record
 from gitswarm.resources import bundled
 from gitswarm.routing.choices import Situation
 from gitswarm.routing.driver import decide

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gitswarm.records.base import Record
 from gitswarm.records.gate_decision import (
     DeployDecision,
     GateFinding,
@@ -17,6 +16,7 @@ from gitswarm.records.gate_decision import (
     unanswered,
 )
 from gitswarm.records.guidance import Learnings, Proposals
+from gitswarm.records.record import Record
 from gitswarm.records.worklists import PullRequestStatus, ReviewWorklist, count_worklist
 from tests.tables import table
 

@@ -19,10 +19,10 @@ from gitswarm.engines.base import SESSION_WORK, Capabilities, Emit, StepRequest,
 from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.processes import CommandLimits, run_shell
-from gitswarm.records.base import WrittenSection
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Result
 from gitswarm.records.receipt import EngineOutcome, Tokens
+from gitswarm.records.record import WrittenSection
 from gitswarm.records.safety import Deny, Rewrite, Verdict
 
 CAN = replace(SESSION_WORK, output_format=False)

@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program, ProgramSection
 from gitswarm.engines.base import SESSION_WORK, EngineAccess
 from gitswarm.processes import CommandLimits, Ending, run_shell
-from gitswarm.records.base import WrittenSection
+from gitswarm.records.record import WrittenSection
 
 if TYPE_CHECKING:
     from gitswarm.engines.claude.engine import ClaudeEngine

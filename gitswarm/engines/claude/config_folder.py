@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from gitswarm.engines.claude.messages import Usage
 from gitswarm.engines.claude.provider import ClaudeProfile
-from gitswarm.records.base import timestamp
+from gitswarm.records.record import timestamp
 
 _CREDENTIALS = ".credentials.json"
 _LOGIN = "claudeAiOauth"

@@ -34,9 +34,9 @@ from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.engines.claude.session_outcome import Phase, Worked, step_result
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
-from gitswarm.records.base import Clock
 from gitswarm.records.event import Event
 from gitswarm.records.receipt import EngineOutcome, Tokens, ToolSource
+from gitswarm.records.record import Clock
 from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 
 _HANDING_OVER = ("ok", "max_turns", "denied")

@@ -17,10 +17,10 @@ from gitswarm.engines.claude.messages import Ended, Faulted, Gone, Limited, Usag
 from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.recorder import Recorder
-from gitswarm.records.base import timestamp
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import UNKNOWN_TIME, Status, reset_words
 from gitswarm.records.receipt import EngineOutcome, OutcomeKind, Tokens
+from gitswarm.records.record import timestamp
 
 _KINDS: Mapping[str, OutcomeKind] = {
     "max_turns": "max_turns",

@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue
 from gitswarm.engines.adapter import EngineSetup, KeyedProgramAdapter, Program, ProgramSection
 from gitswarm.engines.base import SESSION_WORK
 from gitswarm.processes import CommandLimits, run_shell
-from gitswarm.records.base import WrittenSection
+from gitswarm.records.record import WrittenSection
 
 if TYPE_CHECKING:
     from gitswarm.engines.codex.engine import CodexEngine

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from gitswarm.engines.adapter import EngineSetup, KeyedProgramAdapter, Program, ProgramSection
 from gitswarm.engines.base import SESSION_WORK
-from gitswarm.records.base import WrittenSection
+from gitswarm.records.record import WrittenSection
 
 if TYPE_CHECKING:
     from gitswarm.engines.gemini.engine import GeminiEngine

@@ -17,8 +17,8 @@ from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import CommitMessage, Kind, parse_message
 from gitswarm.ledger.reading import RoutingNote
-from gitswarm.records.base import Record
 from gitswarm.records.execution import Execution, Result
+from gitswarm.records.record import Record
 
 Check = Literal["objects", "chain", "schemas", "trailers", "events", "numbers", "notes", "paths", "forks", "approval"]
 CHECKS: tuple[Check, ...] = get_args(Check)

@@ -14,12 +14,12 @@ from gitswarm.ledger.journal import payload_problems
 from gitswarm.ledger.layout import HUMAN, KERNEL, STORED_AS_THEY_ARE, expired_events
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.commit_reader import Link, Mismatch, shown, step_files
-from gitswarm.records.base import Record
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, LoggedEvent, TranscriptLine
 from gitswarm.records.evidence import DiffSummary, Evidence
 from gitswarm.records.execution import RUNS_FOLDER, Execution
 from gitswarm.records.receipt import PartialHandoff, Receipt
+from gitswarm.records.record import Record
 from gitswarm.records.routing import Proposal
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.text import shorten

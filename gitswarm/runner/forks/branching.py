@@ -20,9 +20,9 @@ from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.process_table import end_processes_with, ending_strays
-from gitswarm.records.base import Clock
 from gitswarm.records.budget import BudgetLimits
 from gitswarm.records.event import Event
+from gitswarm.records.record import Clock
 from gitswarm.records.routing import Decision, ForkState
 from gitswarm.routing.choices import ForkBranch
 from gitswarm.routing.forks import fork_of, is_decided, join_at, standing_branches

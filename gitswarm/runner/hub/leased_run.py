@@ -18,7 +18,7 @@ from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_he
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.records.base import Clock
+from gitswarm.records.record import Clock
 from gitswarm.runner.run_processes import Request, Wish
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.undo.recovery import restore_worktree

@@ -17,8 +17,8 @@ from gitswarm.ledger.hub_archive import overviews_on_hub
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, OnHub, look_at_hub
 from gitswarm.ledger.state import replay
-from gitswarm.records.base import Clock
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.record import Clock
 from gitswarm.runner.hub.leased_run import LeasedRun
 
 MOST_ATTEMPTS = 3

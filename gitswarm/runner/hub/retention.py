@@ -19,8 +19,8 @@ from gitswarm.ledger.hub_archive import fetch_archive
 from gitswarm.ledger.layout import RunLayout, run_of
 from gitswarm.ledger.lease import OnHub, look_at_hub
 from gitswarm.ledger.overview import RunOverview
-from gitswarm.records.base import Clock
 from gitswarm.records.execution import OVER
+from gitswarm.records.record import Clock
 
 _AT_ONCE = 200
 """Runs in one push: each of their refs is two words of its command line."""

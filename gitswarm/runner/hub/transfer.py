@@ -16,7 +16,7 @@ from gitswarm.ledger.hub_archive import archived_on_hub
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.state import replay
-from gitswarm.records.base import Clock, timestamp
+from gitswarm.records.record import Clock, timestamp
 from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
 from gitswarm.runner.hub.queue import is_open
 from gitswarm.runner.open_run import open_run

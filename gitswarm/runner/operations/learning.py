@@ -32,10 +32,10 @@ from gitswarm.ledger.scent_trail import (
     scent_trail,
     wisdom_at,
 )
-from gitswarm.records.base import Record, timestamp
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import BRANCH_PREFIX, Status
 from gitswarm.records.guidance import Learnings, Proposals, RunWisdom
+from gitswarm.records.record import Record, timestamp
 from gitswarm.records.text import shorten
 from gitswarm.runner.step.operation import KernelStep, reported
 from gitswarm.worktree.land import HooksFolder, checkouts_of, commit_hooks, hooks_folder

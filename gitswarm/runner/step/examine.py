@@ -12,11 +12,11 @@ from gitswarm.engines.base import StepResult
 from gitswarm.errors import GitFailedError
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import HUMAN, KERNEL
-from gitswarm.records.base import readable
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
 from gitswarm.records.execution import RUNS_FOLDER, Result, Status
+from gitswarm.records.record import readable
 from gitswarm.records.safety import SecretFound, scrubbed_record
 from gitswarm.records.text import listed
 from gitswarm.runner.containing import mention_refused

@@ -12,10 +12,10 @@ from gitswarm.ledger.layout import expired_events
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.store import StagedCommit
 from gitswarm.process_table import ending_strays
-from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Result
 from gitswarm.records.receipt import EngineOutcome
+from gitswarm.records.record import Clock, timestamp
 from gitswarm.records.text import usd
 from gitswarm.runner.containing import remove_copies
 from gitswarm.runner.run_engines import OWN

@@ -12,9 +12,9 @@ from pydantic import JsonValue
 from gitswarm.engines.base import StepRequest, StepResult
 from gitswarm.engines.command import KernelEngine, Operation
 from gitswarm.ledger.state import RunState
-from gitswarm.records.base import pretty_json
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Execution, Result
+from gitswarm.records.record import pretty_json
 from gitswarm.records.routing import Decision
 from gitswarm.runner.run_engines import OWN
 from gitswarm.runner.run_session import Session

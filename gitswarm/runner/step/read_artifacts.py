@@ -12,7 +12,6 @@ from gitswarm.engines.stub import stub_matrix
 from gitswarm.evidence.criteria import NamedCriterion
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
-from gitswarm.records.base import Record
 from gitswarm.records.gate_decision import (
     DeployDecision,
     GateFindings,
@@ -22,6 +21,7 @@ from gitswarm.records.gate_decision import (
     unanswered,
 )
 from gitswarm.records.guidance import Learnings, Proposals
+from gitswarm.records.record import Record
 from gitswarm.records.text import listed
 from gitswarm.records.worklists import (
     AC_MATRIX,

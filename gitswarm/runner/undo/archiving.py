@@ -14,7 +14,7 @@ from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.state import RunState
-from gitswarm.records.base import Clock, timestamp
+from gitswarm.records.record import Clock, timestamp
 from gitswarm.runner.containing import caches_of
 from gitswarm.runner.run_processes import remove_ref_locks
 from gitswarm.runner.run_session import Session

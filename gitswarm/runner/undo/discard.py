@@ -24,8 +24,8 @@ from gitswarm.ledger.archive import TRASH, archived_runs, discarded_runs
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState
-from gitswarm.records.base import Record, timestamp
 from gitswarm.records.execution import BRANCH_PREFIX, RUN_ID
+from gitswarm.records.record import Record, timestamp
 from gitswarm.runner.containing import caches_of
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.unfinished import conversations_of

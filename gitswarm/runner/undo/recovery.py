@@ -18,9 +18,9 @@ from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.reading import live_journals, siblings
 from gitswarm.ledger.spent import InterruptedExecution, usage_in, usage_trailer
 from gitswarm.ledger.state import RunState
-from gitswarm.records.base import timestamp
 from gitswarm.records.execution import Execution
 from gitswarm.records.receipt import PartialHandoff
+from gitswarm.records.record import timestamp
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree, opened_side, prepare_worktree
 from gitswarm.runner.step.examine import keep, quarantine_nested, search_since

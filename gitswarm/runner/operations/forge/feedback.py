@@ -14,9 +14,9 @@ from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import SpecError
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
-from gitswarm.records.base import Record
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Result, Status
+from gitswarm.records.record import Record
 from gitswarm.records.safety import Scrub
 from gitswarm.records.worklists import Feedback, FeedbackItem
 from gitswarm.runner.human_steps import OutOfBandStep, execute_out_of_band

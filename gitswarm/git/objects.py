@@ -250,7 +250,7 @@ class Objects(ObjectReader):
             inner = self._subtree(tree_id, head)
             if inner is None and subtree is None:
                 return tree_id
-            replaced = self.with_subtree(inner or self._empty(), rest, subtree)
+            replaced = self.with_subtree(inner or _written(self._builder(None)), rest, subtree)
             replaced = None if replaced == EMPTY_TREE else replaced
         if replaced == self._subtree(tree_id, head) and replaced is not None:
             return tree_id
@@ -307,9 +307,6 @@ class Objects(ObjectReader):
         if self._git is not None:
             self._git.run("cat-file", "-e", object_id)
         return self._get(object_id)
-
-    def _empty(self) -> str:
-        return _written(self._repository.TreeBuilder())
 
     def _builder(self, tree_id: str | None) -> Any:
         if tree_id is None:

@@ -164,7 +164,7 @@ class RunStore:
     def decide(self, tip: str, choice: Choice, routing: DecisionPlace) -> Decision:
         """Appends a decision to the routing note of `tip`."""
         taken = Decision(
-            **choice.model_copy(update={"to_flow": _other(choice.to_flow, routing.flow)}).model_dump(),
+            **(choice.model_dump() | {"to_flow": choice.to_flow if choice.to_flow != routing.flow else None}),
             seq=self._next_seq(tip),
             ts=timestamp(self._clock()),
             flow_key=routing.flow,
@@ -317,10 +317,6 @@ class RunStore:
 
 def _number(name: str) -> int:
     return int(name.rpartition("/")[2])
-
-
-def _other(to_flow: str | None, here: str) -> str | None:
-    return to_flow if to_flow != here else None
 
 
 class DecisionPlace(Struct, frozen=True):

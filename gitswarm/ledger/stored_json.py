@@ -149,10 +149,10 @@ def timings(repository: RepositoryReader, state: RunState) -> list[Timing]:
     :raises GarbledError: what it has is none.
     """
     places = [(record.tree, record.execution.receipt) for record in state.steps]
-    found = zip(state.steps, repository.objects.files_of(places), strict=True)
+    contents = repository.objects.files_of(places)
     return [
-        parsed(timing, existing(content, record, record.execution.receipt), state.layout, _where(record))
-        for record, content in found
+        parsed(timing, existing(content, record, path), state.layout, f"{record.commit[:12]}:{path}")
+        for record, (_tree, path), content in zip(state.steps, places, contents, strict=True)
     ]
 
 
@@ -163,10 +163,6 @@ def existing(content: bytes | None, record: StepRecord, path: str) -> bytes:
     if content is None:
         raise NotFoundError(f"{record.commit[:12]} has no {path}", hint=f"git show --stat {record.commit[:12]}")
     return content
-
-
-def _where(record: StepRecord) -> str:
-    return f"{record.commit[:12]}:{record.execution.receipt}"
 
 
 def limited_until(receipt: JsonValue) -> str | None:

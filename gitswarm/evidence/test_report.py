@@ -8,8 +8,10 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from gitswarm.evidence.formats import cargo, go, jest, junit, pytest_text, tap
-from gitswarm.evidence.formats.test_output import CountedCases, Plain, plain, total_coverage
+from gitswarm.evidence.compiled_reports import read_cargo, read_cargo_json, read_go, read_go_json, read_nextest
+from gitswarm.evidence.javascript_reports import read_jest, read_jest_json, read_tap, read_vitest
+from gitswarm.evidence.pytest_reports import read_junit, read_pytest
+from gitswarm.evidence.test_output import CountedCases, Plain, plain, total_coverage
 from gitswarm.records.evidence import CaseResult, CaseResults, TestReport
 
 FILE_BYTES = 50_000_000
@@ -17,15 +19,15 @@ FILE_BYTES = 50_000_000
 
 Reader = Callable[[Plain], CountedCases | None]
 
-_MACHINE: tuple[Reader, ...] = (junit.read, jest.read_json, go.read_json, cargo.read_json)
+_MACHINE: tuple[Reader, ...] = (read_junit, read_jest_json, read_go_json, read_cargo_json)
 _TERMINAL: tuple[Reader, ...] = (
-    cargo.read_nextest,
-    pytest_text.read,
-    jest.read,
-    jest.read_vitest,
-    cargo.read,
-    go.read,
-    tap.read,
+    read_nextest,
+    read_pytest,
+    read_jest,
+    read_vitest,
+    read_cargo,
+    read_go,
+    read_tap,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitswarm.evidence.formats.test_output import CountedCases
+from gitswarm.evidence.test_output import CountedCases
 from gitswarm.evidence.test_report import read_run
 from gitswarm.records.evidence import MOST_CASES, CaseResult, CaseResults
 from tests.evidence.recordings import recorded

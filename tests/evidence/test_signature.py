@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gitswarm.evidence.formats.test_output import Failure, masked, signature
+from gitswarm.evidence.test_output import Failure, masked, signature
 from tests.tables import table
 
 

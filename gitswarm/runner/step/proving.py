@@ -240,7 +240,7 @@ def _roots(root: Path) -> tuple[str, ...]:
 
 
 def _hashed(text: str) -> str:
-    from gitswarm.evidence.formats.test_output import masked  # noqa: PLC0415 - where tests ran
+    from gitswarm.evidence.test_output import masked  # noqa: PLC0415 - where tests ran
 
     lines = (masked(line) for line in text.splitlines()[-_MASKED_LINES:])
     return hashlib.sha256("\n".join(lines).encode(errors="replace")).hexdigest()[:16] if text.strip() else ""

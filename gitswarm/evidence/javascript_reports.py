@@ -1,6 +1,12 @@
-"""Terminal output of jest and vitest, and the JSON file that both write in nearly one form. No library reads them.
+"""Reports of jest, vitest and node: terminal output of the first two, and the JSON file that both write in nearly one
+form; the Test Anything Protocol 12 to 14, as node, vitest, Perl and bats write it. No library reads the first; of
+those for TAP on PyPI tap.py 3.2 (the one that is maintained) does not see subtests, cuts names at an escaped `#`,
+prints to our output and raises at an old version line.
 
-A file that could not be loaded counts as one failed test. Skipped, pending and todo count as skipped.
+jest, vitest: a file that could not be loaded counts as one failed test. Skipped, pending and todo count as skipped.
+
+TAP: leaves are counted: a test with subtests stands for them, unless it failed while they passed. SKIP and TODO count
+as skipped. A planned test that did not run is a failure, and so is `Bail out!`.
 """
 
 from __future__ import annotations
@@ -9,9 +15,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from gitswarm.evidence.formats.test_output import (
+from gitswarm.evidence.test_output import (
+    SCRIPTS,
     CountedCases,
     Failure,
     Plain,
@@ -61,7 +68,7 @@ _VITEST = _Tool(
 )
 
 
-def read(plain: Plain) -> CountedCases | None:
+def read_jest(plain: Plain) -> CountedCases | None:
     """Text of jest."""
     summary = _JEST.summary(plain.text)
     return _counted(_JEST, plain.text, summary, *_jest_failures(plain.text)) if summary else None
@@ -79,7 +86,7 @@ def read_vitest(plain: Plain) -> CountedCases | None:
     return _counted(_VITEST, text, summary, failures, unnamed)
 
 
-def read_json(plain: Plain) -> CountedCases | None:
+def read_jest_json(plain: Plain) -> CountedCases | None:
     """The JSON report of jest (`--json`) or vitest (`--reporter=json`), alone or as one line of an output."""
     if '"numTotalTests"' not in plain.whole:
         return None
@@ -140,7 +147,7 @@ def _file(name: str) -> str:
 
 def _suite(source: ReportSource, suite: Mapping[str, object]) -> CountedCases:
     path, tests = str(suite.get("name", "")), list(_mappings(suite.get("assertionResults")))
-    found = [(test, outcome) for test in tests if (outcome := _outcome(test)) is not None]
+    found = [(test, outcome) for test in tests if (outcome := _jest_outcome(test)) is not None]
     cases = [CaseResult(" > ".join((path, *_titles(test))), outcome, path) for test, outcome in found]
     failed = (test for test, outcome in found if outcome == "failed")
     failures = [Failure(str(test.get("fullName", "")), _first_message(test)) for test in failed]
@@ -164,7 +171,7 @@ def _titles(test: Mapping[str, object]) -> tuple[str, ...]:
     return (*(str(title) for title in titles[:_TITLES]), str(test.get("title", test.get("fullName", ""))))
 
 
-def _outcome(test: Mapping[str, object]) -> CaseOutcome | None:
+def _jest_outcome(test: Mapping[str, object]) -> CaseOutcome | None:
     """`failing`: jest says `passed` of a test that failed as `test.failing` wants it."""
     kind = _KINDS.get(str(test.get("status")))
     if kind == "passed":
@@ -189,3 +196,136 @@ def _first_message(test: Mapping[str, object]) -> str:
 
 def _mappings(value: object) -> Iterator[Mapping[str, object]]:
     yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+
+
+_LINE = re.compile(
+    r"\n(?P<indent> *)(?:(?P<failed>not )?ok\b(?: +(?P<id>[0-9]{1,9}))?(?: +-)?(?P<name>[^\n]{0,1000})"
+    r"|1\.\.(?P<plan>[0-9]{1,9})(?= *(?:#|\n))"
+    r"|(?P<bail>Bail out!)(?P<why>[^\n]{0,200}))"
+)
+_VERSION = re.compile(r"\nTAP version [0-9]{1,3}(?=\n)")
+_DIRECTIVE = re.compile(r"(?<!\\)# *(skip|todo)", re.IGNORECASE)
+_COMMENT = re.compile(r" *(?<!\\)# (?:time=|SKIP|TODO|skip|todo)")
+_ERROR = re.compile(r"\n {0,40}(?:error|message): *(?:\|-?\n)?([^\n]{1,300})")
+_COMMENTED = re.compile(r"(?:\n *# [^\n]{0,300}){1,4}")
+_DURATION = re.compile(r"\n# duration_ms ([0-9]{1,12}(?:\.[0-9]{1,9})?)")
+
+
+class _Count(Struct):
+    """Results whose parent has not come yet, by indentation, and what is counted so far.
+
+    `braces`: parents come first, as vitest writes them, and end with one; `around` are those that are open.
+    `cases` are by indentation too, for a parent that comes last gives its name to them.
+    """
+
+    open: list[tuple[int, bool]] = field(default_factory=list)
+    cases: dict[int, list[CaseResult]] = field(default_factory=dict)
+    around: list[tuple[int, str]] = field(default_factory=list)
+    passed: int = 0
+    skipped: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    top: int = 0
+    plan: int | None = None
+    bailed: bool = False
+    braces: bool = False
+
+
+def read_tap(plain: Plain) -> CountedCases | None:
+    text, counting, ends_at = plain.text, _Count(), 0
+    for match in _LINE.finditer(text):
+        ends_at = match.end()
+        if match["plan"] is not None:
+            counting.plan = number(match["plan"]) if not match["indent"] else counting.plan
+        elif match["bail"]:
+            counting.bailed = True
+            counting.failures.append(Failure("Bail out!", match["why"].strip()))
+        else:
+            _result(counting, match, text)
+    if not _VERSION.search(text) and (counting.plan is None or not (counting.top or counting.plan == 0)):
+        return None
+    _missing(counting, cut=plain.cut)
+    duration = _DURATION.search(text)
+    return CountedCases(
+        "tap",
+        passed=counting.passed,
+        failed=len(counting.failures),
+        skipped=counting.skipped,
+        failures=tuple(counting.failures),
+        cases=tuple(case for depth in sorted(counting.cases) for case in counting.cases[depth]),
+        duration_ms=milliseconds(duration[1], "ms") if duration else None,
+        partial=plain.cut or counting.plan is None,
+        runs=max(1, len(_VERSION.findall(text))),
+        ends_at=ends_at,
+    )
+
+
+def _result(counting: _Count, match: re.Match[str], text: str) -> None:
+    depth, name = len(match["indent"]), match["name"]
+    children = []
+    counting.braces = counting.braces or name.rstrip().endswith("{")
+    while counting.open and counting.open[-1][0] > depth and not counting.braces:
+        children.append(counting.open.pop()[1])
+    directive = _DIRECTIVE.search(name)
+    failed = bool(match["failed"]) and not directive
+    counting.top += depth == 0
+    counting.open.append((depth, failed or any(children)))
+    if name.rstrip().endswith("{"):
+        counting.around = [(at, title) for at, title in counting.around if at < depth]
+        counting.around.append((depth, _title(match)))
+        return
+    _take_in(counting, depth, _title(match))
+    if children and (any(children) or not failed):
+        return
+    if failed:
+        counting.failures.append(Failure(_title(match), _message(text, match.end())))
+    elif directive:
+        counting.skipped += 1
+    else:
+        counting.passed += 1
+    outcome = _outcome(directive, failed=bool(match["failed"]), braces=counting.braces)
+    above = [title for at, title in counting.around if at < depth]
+    title = _title(match)
+    if title.startswith("/") and title.endswith(SCRIPTS):  # a whole file, as node calls one that it could not load
+        case = CaseResult(title, "error" if outcome == "failed" else outcome, title)
+    else:
+        case = CaseResult(" > ".join((*above, title)), outcome)
+    counting.cases.setdefault(depth, []).append(case)
+
+
+def _take_in(counting: _Count, depth: int, parent: str) -> None:
+    """Cases that stand deeper get their parent's name."""
+    if counting.braces:
+        return
+    for deeper in [at for at in counting.cases if at > depth]:
+        inner = counting.cases.pop(deeper)
+        renamed = (case._replace(name=f"{parent} > {case.name}") for case in inner)
+        counting.cases.setdefault(depth, []).extend(renamed)
+
+
+def _outcome(directive: re.Match[str] | None, *, failed: bool, braces: bool) -> CaseOutcome:
+    """What is TODO was run and may fail; vitest, whose tests stand in braces, does not run it."""
+    if directive is None:
+        return "failed" if failed else "passed"
+    if braces or directive[1].lower() == "skip":
+        return "skipped"
+    return "xfailed" if failed else "xpassed"
+
+
+def _title(match: re.Match[str]) -> str:
+    title = _COMMENT.split(match["name"].rstrip().removesuffix("{"), maxsplit=1)[0].strip().replace("\\#", "#")
+    return title or f"test {match['id'] or '?'}"
+
+
+def _message(text: str, begin: int) -> str:
+    """What stands below a failed test: the error of a YAML block, or comments."""
+    below = text[begin : begin + 1_000]
+    following = _LINE.search(below)
+    below = below[: following.start()] if following else below
+    found = _ERROR.search(below) or _COMMENTED.match(below)
+    return found[0].strip() if found else ""
+
+
+def _missing(counting: _Count, *, cut: bool) -> None:
+    if counting.plan is None or counting.bailed or cut or counting.top >= counting.plan:
+        return
+    counting.failures.append(Failure("plan", f"{counting.plan} planned, {counting.top} run"))

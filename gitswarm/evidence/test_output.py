@@ -123,6 +123,13 @@ class CountedCases:
     runs: int = 1
     ends_at: int = field(default=0, compare=False)
 
+    @classmethod
+    def not_built(cls, source: ReportSource, failures: Iterable[Failure]) -> CountedCases:
+        """Packages of which no test could be run."""
+        broken = tuple(failures)
+        cases = tuple(CaseResult(failure.name, "error") for failure in broken)
+        return cls(source, failed=len(broken), failures=broken, cases=cases)
+
     def plus(self, others: Iterable[CountedCases]) -> CountedCases:
         """The sum; coverage is that of the first that has any; `source`, `runs` and `ends_at` stay."""
         every = (self, *others)

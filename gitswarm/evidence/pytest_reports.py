@@ -1,17 +1,22 @@
-"""JUnit XML, through junitparser.
+"""JUnit XML, as pytest and others write it, through junitparser; pytest's terminal output, verbose, plain or quiet.
 
-junitparser hands text to ElementTree, or to lxml when that is installed. So that no entity is ever expanded and
-no file of the machine read, we build the tree ourselves with a parser that refuses a document type; JUnit files
-have none. Captured output is dropped and messages are cut on the way, because that is most of a large file.
+junitparser hands text to ElementTree, or to lxml when that is installed. So that no entity is ever expanded and no
+file of the machine read, we build the tree ourselves with a parser that refuses a document type; JUnit files have
+none. Captured output is dropped and messages are cut on the way, because that is most of a large file.
+
+Of the terminal output several sessions (tox, nox, a makefile) are added up. xfailed counts as skipped, xpassed as
+passed; an error counts as failed, so that a test with a broken teardown counts twice, as it does for pytest.
 """
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from gitswarm.evidence.formats.test_output import SCRIPTS, CountedCases, Failure, Plain, milliseconds
+from gitswarm.evidence.test_output import SCRIPTS, CountedCases, Failure, Plain, milliseconds, number
 from gitswarm.records.evidence import CaseOutcome, CaseResult
 
 XML_CHARS = 8_000_000
@@ -66,7 +71,7 @@ class _Slim:
         return self._builder.close()
 
 
-def read(plain: Plain) -> CountedCases | None:
+def read_junit(plain: Plain) -> CountedCases | None:
     """A report that is not whole, has more than 8 million characters or 100,000 elements, is none: half of it
     would be wrong."""
     text = plain.whole.strip().lstrip("\ufeff")
@@ -78,7 +83,7 @@ def read(plain: Plain) -> CountedCases | None:
     suites = [root] if root.tag == "testsuite" else root.findall("testsuite")
     times = [milliseconds(suite.get("time")) for suite in suites]
     known = [time for time in times if time is not None]
-    return replace(_cases(root), duration_ms=sum(known) if known else None, ends_at=len(plain.whole))
+    return replace(_junit_cases(root), duration_ms=sum(known) if known else None, ends_at=len(plain.whole))
 
 
 def _parsed(text: str) -> ET.Element | None:
@@ -95,7 +100,7 @@ def _parsed(text: str) -> ET.Element | None:
     return root if isinstance(root, ET.Element) else None
 
 
-def _cases(root: ET.Element) -> CountedCases:
+def _junit_cases(root: ET.Element) -> CountedCases:
     from junitparser import Error, Skipped, TestCase  # noqa: PLC0415 - 67 ms
     from junitparser import Failure as Failed  # noqa: PLC0415
 
@@ -117,7 +122,7 @@ def _cases(root: ET.Element) -> CountedCases:
             outcome = "error" if isinstance(broken, Error) else "failed"
         else:
             passed += 1
-        cases.append(_named(element, suites, modules, outcome))
+        cases.append(_junit_item(element, suites, modules, outcome))
     return CountedCases(
         "junit", passed=passed, failed=len(failures), skipped=skipped, failures=tuple(failures), cases=tuple(cases)
     )
@@ -137,7 +142,9 @@ def _left_out(kind: str | None, *, failed: bool) -> CaseOutcome:
     return "xfailed" if kind == "pytest.xfail" or (kind == "todo" and failed) else "skipped"
 
 
-def _named(case: ET.Element, suites: tuple[str, ...], modules: Collection[str], outcome: CaseOutcome) -> CaseResult:
+def _junit_item(
+    case: ET.Element, suites: tuple[str, ...], modules: Collection[str], outcome: CaseOutcome
+) -> CaseResult:
     name, owner, file = case.get("name", ""), case.get("classname", ""), case.get("file") or None
     if "pytest" in suites:
         return _pytest_item(name, owner, file, modules, outcome)
@@ -180,3 +187,133 @@ def _longest(owner: str, modules: Collection[str]) -> str:
             return path
     end = next((at for at, part in enumerate(parts) if at and part[:1].isupper()), len(parts))
     return "/".join(parts[:end]) + ".py"
+
+
+_SUMMARY = re.compile(
+    r"\n(?:=+ )?(no tests ran|[0-9]{1,9} (?:subtests )?[a-z]+(?:, [0-9]{1,9} (?:subtests )?[a-z]+){0,12})"
+    r" in ([0-9]{1,9}(?:\.[0-9]{1,6})?)s(?: \([0-9:, a-z]{1,40}\))?(?: =+)?(?=\n)"
+)
+_ITEM = re.compile(r"([0-9]{1,9}) ([a-z]+)")
+_KINDS = {
+    "passed": "passed",
+    "xpassed": "passed",
+    "failed": "failed",
+    "error": "failed",
+    "errors": "failed",
+    "skipped": "skipped",
+    "xfailed": "skipped",
+    "deselected": "not run",
+    "warning": "no test",
+    "warnings": "no test",
+}
+_SESSION = re.compile(r"\n=+ test session starts =+(?=\n)")
+_SHORT = re.compile(r"\n=+ short test summary info =+(?=\n)")
+_FAILED = re.compile(r"\n(?:FAILED|ERROR) ([^ \n][^\n]{0,2000})")
+_TITLE = re.compile(
+    r"\n_{3,} (?:ERROR (?:collecting|at setup of|at teardown of) )?([^_ \n][^\n]{0,500}?) _{3,}(?=\n)"
+)
+_DIED = re.compile(r"(?:\nINTERNALERROR> (?=\w{0,60}(?:Error|Exception)\b)|Fatal Python error: )[^\n]{0,200}")
+_BROKEN_OFF = re.compile(r"\n!{2,} [^\n]{1,300} !{2,}(?=\n)")
+_RESULTS: dict[str, CaseOutcome] = {
+    "PASSED": "passed",
+    "FAILED": "failed",
+    "ERROR": "error",
+    "SKIPPED": "skipped",
+    "XFAIL": "xfailed",
+    "XPASS": "xpassed",
+}
+_VERBOSE = re.compile(
+    r"\n(?:(?P<name>[^\s:][^\n]{0,2000}?::[^\n]{1,2000}?) (?P<result>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
+    r"(?: \([^\n]{0,500}\))? *(?:\[ *[0-9]{1,3}%\]| *)"
+    r"|\[gw[0-9]{1,4}\] (?:\[ *[0-9]{1,3}%\] )?(?P<result_of>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
+    r" (?P<named>[^\s:][^\n]{0,2000}?) *)(?=\n)"
+)
+_SHORT_LINE = re.compile(
+    r"\n(?:SUB(?=FAILED[\[(]))?(PASSED|FAILED|ERROR|XFAIL|XPASS)(?:\[[^\n]{0,200}?\]|\([^\n]{0,200}?\))?"
+    r" ([^ \n][^\n]{0,2000})"
+)
+_SEPARATORS = 20  # " - " may stand inside a parameter; nobody writes this many
+
+
+def read_pytest(plain: Plain) -> CountedCases | None:
+    text = plain.text
+    summaries = [match for match in _SUMMARY.finditer(text) if _counted(match[1]) is not None]
+    last_session = max((match.start() for match in _SESSION.finditer(text)), default=-1)
+    if not summaries and last_session < 0:
+        return None
+    sessions, begin = [], 0
+    for summary in summaries:
+        sessions.append(_finished(text[begin : summary.start() + 1], summary))
+        begin = summary.end()
+    if last_session >= begin:
+        sessions.append(_unfinished(text[last_session:]))
+        begin = len(text)
+    return CountedCases("pytest", runs=len(sessions), ends_at=begin).plus(sessions)
+
+
+def _finished(session: str, summary: re.Match[str]) -> CountedCases:
+    counted = _counted(summary[1]) or Counter()
+    failures = _failures(session) if counted["failed"] else ()
+    died = _DIED.search(session)
+    if died and not counted["failed"]:
+        failures = (Failure("pytest", died[0].strip()),)
+    return CountedCases(
+        "pytest",
+        passed=counted["passed"],
+        failed=counted["failed"],
+        skipped=counted["skipped"],
+        failures=failures[: counted["failed"] or 1],
+        cases=_cases(session),
+        duration_ms=milliseconds(summary[2]),
+        partial=bool(died or _BROKEN_OFF.search(session)),
+    )
+
+
+def _unfinished(session: str) -> CountedCases:
+    died = _DIED.search(session)
+    failure = Failure("pytest", died[0].strip() if died else "the test run did not finish")
+    return CountedCases("pytest", failed=1, failures=(failure,), cases=_cases(session), partial=True)
+
+
+def _cases(session: str) -> tuple[CaseResult, ...]:
+    """The lines of `-v`, and from the short summary what they do not tell: files that could not be collected, failed
+    subtests. Without `-v` the summary names all tests only with `-rA`."""
+    short = _SHORT.search(session)
+    results = [
+        (match["name"] or match["named"], match["result"] or match["result_of"])
+        for match in _VERBOSE.finditer(session, 0, short.start() + 1 if short else len(session))
+    ]
+    if short is not None:
+        known = set(results)
+        summed = ((_named(match[2]).name, match[1]) for match in _SHORT_LINE.finditer(session, short.end() - 1))
+        results += [pair for pair in summed if pair not in known]
+    return tuple(CaseResult(name, _RESULTS[result], name.partition("::")[0]) for name, result in results)
+
+
+def _counted(summary: str) -> Counter[str] | None:
+    """None if a word of the summary is none of pytest's."""
+    items = [item for part in summary.split(", ") if "subtests" not in part for item in _ITEM.findall(part)]
+    if any(word not in _KINDS for _, word in items):
+        return None
+    counted: Counter[str] = Counter()
+    for digits, word in items:
+        counted[_KINDS[word]] += number(digits)
+    return counted
+
+
+def _failures(session: str) -> tuple[Failure, ...]:
+    """From the short summary; without one, from the titles of the tracebacks."""
+    short = _SHORT.search(session)
+    if short is None:
+        return tuple(Failure(match[1]) for match in _TITLE.finditer(session))
+    return tuple(_named(match[1]) for match in _FAILED.finditer(session, short.end()))
+
+
+def _named(line: str) -> Failure:
+    """`path::test[a - b] - message`: the first separator outside of brackets."""
+    parts = line.split(" - ", _SEPARATORS)
+    for end in range(1, len(parts)):
+        name = " - ".join(parts[:end])
+        if name.count("[") == name.count("]"):
+            return Failure(name, " - ".join(parts[end:]))
+    return Failure(line)

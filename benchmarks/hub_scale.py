@@ -24,7 +24,7 @@ from unittest import mock
 from benchmarks import hub_push
 from benchmarks.command_cost import swarm, timed
 from benchmarks.projects import FLOW, Checkout, environment, make_checkout
-from gitswarm.cli.here import now
+from gitswarm.cli.invocation import now
 from gitswarm.git.remote import remote_of
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import run_of

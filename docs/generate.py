@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from gitswarm.cli.app import command_function
 from gitswarm.cli.arguments import Argument, Parameter, parameters
-from gitswarm.cli.registry import ROOT, Command, Group
+from gitswarm.cli.command_table import ROOT, Command, Group
 from gitswarm.cli.schemas import SCHEMAS, schema_text
 
 DOCS = Path(__file__).parent

@@ -16,8 +16,8 @@ def main() -> None:
         sys.stdout.write(f"git-swarm {__version__}\n")
         return
     if line[:1] in (["-h"], ["--help"]):
+        from gitswarm.cli.command_table import ROOT
         from gitswarm.cli.help_pages import NAME, help_text
-        from gitswarm.cli.registry import ROOT
 
         sys.stdout.write(help_text(ROOT, NAME))
         return

@@ -193,7 +193,7 @@ def serve() -> None:
     """Orders are JSON lines on stdin; each is answered by the exit code, negative for a signal."""
     import psutil  # noqa: F401, PLC0415 - imported once here, instead of once per order
 
-    from gitswarm.cli import app, landing, resume, start, undo  # noqa: F401, PLC0415 - as above
+    from gitswarm.cli import app, landing, start, steer  # noqa: F401, PLC0415 - as above
 
     for line in sys.stdin:
         child = os.fork()

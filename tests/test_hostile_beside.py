@@ -88,7 +88,7 @@ def clock(start: datetime, step: timedelta) -> Iterator[None]:
         return start + step * next(looks)
 
     with ExitStack() as stack:
-        for module in ("here", "start", "undo"):
+        for module in ("invocation", "start", "steer"):
             stack.enter_context(mock.patch(f"gitswarm.cli.{module}.now", now))
         yield
 

@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 import yaml
 
-from gitswarm.cli.opened import RunArgument
-from gitswarm.cli.registry import ROOT, Command
+from gitswarm.cli.command_table import ROOT, Command
+from gitswarm.cli.runs import RunArgument
 from gitswarm.records.safety import SecretRules
 from gitswarm.safety.redact import rule
 from gitswarm.safety.redact.redactor import Redactor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from gitswarm.cli.decisions import entry_lines
 from gitswarm.cli.graph_view import graph_lines
-from gitswarm.cli.routing_view import entry_lines
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import ends_after, history, routing_entries, standing_decision
 from gitswarm.ledger.state import RunState

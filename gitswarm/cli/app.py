@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
+from pathlib import Path
 
+from gitswarm import __version__
 from gitswarm.cli.arguments import plain_values
-from gitswarm.cli.console import INTERRUPTED, complain
+from gitswarm.cli.command_table import ROOT, Command, Group
+from gitswarm.cli.console import INTERRUPTED, advise, complain, err
 from gitswarm.cli.help_pages import HELP, NAME, help_text, unknown
-from gitswarm.cli.registry import ROOT, Command, Group
 from gitswarm.cli.terminal import paged, wished
-from gitswarm.errors import RunInterruptedError
+from gitswarm.errors import RunInterruptedError, SpecError, StorageError, SwarmError, UsageError, storage_error
 
-USAGE = 2
+USAGE, BUG = 2, 3
+
+_PLACE_ERRORS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
+    *(errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG),
+)
+"""What the system refuses because of where it is asked, not because of what we ask."""
 
 
 def run(arguments: list[str], imported: Callable[[], object] = lambda: None) -> int:
@@ -37,9 +46,7 @@ def run(arguments: list[str], imported: Callable[[], object] = lambda: None) -> 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:  # noqa: BLE001 - the border: what is not expected is a bug, reported with its log
-        from gitswarm.cli.failures import fail
-
-        return fail(error, arguments)
+        return _fail(error, arguments)
 
 
 def _choose(group: Group, name: str, line: list[str], imported: Callable[[], object]) -> int:
@@ -64,7 +71,7 @@ def _call(group: Group, name: str, line: list[str], imported: Callable[[], objec
         imported()
         values = plain_values(function, rest)
         if values is None:
-            from gitswarm.cli.tree import call
+            from gitswarm.cli.typer_parser import call
 
             call(function, whole, rest)
         function(**values)
@@ -86,8 +93,6 @@ def _color_of(command: Command, line: list[str]) -> tuple[str, list[str]]:
             continue
         color = "never" if name == "--no-color" else when or "always"
         if color not in ("always", "never", "auto"):
-            from gitswarm.errors import UsageError
-
             raise UsageError(f"--color {color}: always, never or auto", hint="--color=always")
     return color, [*rest, *line[own:]]
 
@@ -97,3 +102,77 @@ def command_function(command: Command) -> Callable[..., None]:
     module, _colon, name = command.where.partition(":")
     function: Callable[..., None] = getattr(import_module(f".{module}", "gitswarm.cli"), name)
     return function
+
+
+def _fail(error: Exception, arguments: list[str]) -> int:
+    """Explains an error, without secrets; the exit code."""
+    expected = _expected(error)
+    if expected is None:
+        _report_bug(error, arguments)
+        return BUG
+    usual = "fix that, then run the same command again" if isinstance(expected, SpecError) else ""
+    complain(_discreet(expected.message), expected.hint or usual)
+    return expected.exit_code
+
+
+def _expected(error: Exception) -> SwarmError | None:
+    """The error for a person; None: it is a bug."""
+    if isinstance(error, OSError) and error.errno in _PLACE_ERRORS:
+        message = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+        culprit = _in_the_way(error)
+        if culprit is not None:
+            return StorageError(message, hint=f"mv {culprit} {culprit}.old && git swarm resume")
+        return storage_error(message)
+    return error if isinstance(error, SwarmError) else None
+
+
+def _in_the_way(error: OSError) -> str | None:
+    """The file that lies where a folder is needed, or the other way round."""
+    if error.errno not in (errno.ENOTDIR, errno.EISDIR) or not error.filename:
+        return None
+    import shlex
+
+    path = Path(os.fsdecode(error.filename))
+    parts = [path, *path.parents] if error.errno == errno.ENOTDIR else [path]
+    return next((shlex.quote(str(part)) for part in parts if part.is_file() or error.errno == errno.EISDIR), None)
+
+
+def _discreet(text: str) -> str:
+    """What a person sees may also go to the log of a run in the background."""
+    from gitswarm.records.safety import SecretRules
+    from gitswarm.safety.redact.redactor import Redactor
+
+    return Redactor(SecretRules(), os.environ).scrub(text)
+
+
+def _report_bug(error: Exception, arguments: list[str]) -> None:
+    import platform
+    import traceback
+
+    state = os.environ.get("XDG_STATE_HOME")
+    home = Path(state) if state else Path(os.environ.get("HOME") or "/tmp") / ".local" / "state"  # noqa: S108
+    log = home / "git-swarm" / f"crash-{os.getpid()}.log"
+    report = [
+        f"git-swarm {__version__}, {_git_version()}, Python {sys.version}, {platform.platform()}",
+        f"arguments: {arguments}",
+        "".join(traceback.format_exception(error)),
+    ]
+    whole = _discreet("\n".join(report))
+    complain(_discreet(f"a bug: {type(error).__name__}: {error}"))
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(whole, encoding="utf-8")
+    except OSError:
+        err(whole)
+        return
+    advise(f"git swarm resume   (nothing of the run is lost; please report the bug with {log})")
+
+
+def _git_version() -> str:
+    import subprocess
+
+    try:
+        done = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False, timeout=5)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"git: {error}"
+    return done.stdout.strip()

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import advise, duration, err, out, out_json, out_lines, tail
 from gitswarm.cli.console import field as labelled_line
-from gitswarm.cli.opened import JsonFlag, Opened, RunArgument, open_run, step_name
+from gitswarm.cli.runs import JsonFlag, Opened, RunArgument, open_run, step_name
 from gitswarm.errors import GitFailedError, NotFoundError, SwarmError, UsageError
 from gitswarm.git.discovery import pointer
 from gitswarm.git.process import Git

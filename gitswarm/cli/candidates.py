@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gitswarm.cli.registry import ROOT, Command, Group
+from gitswarm.cli.command_table import ROOT, Command, Group
 
 _RUN_REFS = "refs/heads/shadow/"
 _VALUES = {
@@ -91,13 +91,27 @@ def _modes() -> list[str]:
     return list(dict.fromkeys([STUB, *(mode for each in BUILT_IN.values() for mode in each.modes)]))
 
 
-def _keys() -> list[str]:
-    from gitswarm.cli.config_keys import KEYS
+_KEYS = (
+    *("commands.test", "commands.lint", "commands.smoke", "commands.tests", "worktree.dir", "worktree.copy"),
+    *("worktree.setup", "worktree.setup_timeout", "routing.mode", "routing.navigator_timeout", "policy.deny"),
+    *("policy.protected_paths", "policy.env", "policy.sandbox", "policy.sandbox_binds", "policy.network"),
+    *("policy.allow_hosts", "policy.human", "secrets.patterns", "secrets.allow_paths", "hub", "deploy.target"),
+    *("deploy.strategy", "deploy.push", "deploy.require_signature", "deploy.ci_timeout", "review.forge"),
+    *("review.remote", "proof.max_time", "budget.max_cost_usd", "budget.max_tokens", "budget.max_time"),
+    *("retention.days", "context.profile", "context.instructions", "context.wisdom", "durability"),
+)
+"""Of configuration, but for engines. Their models take longer to import than an answer may take."""
 
-    return list(KEYS)
+
+def config_keys() -> list[str]:
+    """The keys of configuration; those of engines that are not built in are not among them."""
+    from gitswarm.engines.names import BUILT_IN
+
+    of_engines = [f"engines.{name}.{key}" for name, each in BUILT_IN.items() for key in each.keys]
+    return ["engines.default", "engines.flows", "engines.steps", *of_engines, *_KEYS]
 
 
-_ASKED = {"engine": _engines, "mode": _modes, "key": _keys}
+_ASKED = {"engine": _engines, "mode": _modes, "key": config_keys}
 
 
 def _specs(folder: str) -> list[str]:

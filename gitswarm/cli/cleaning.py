@@ -15,10 +15,9 @@ from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, hanging, next_lines, out, out_json, out_lines, plural
-from gitswarm.cli.executing import apply_durability, quiet_surroundings
-from gitswarm.cli.here import config_here, now, repository_here
-from gitswarm.cli.opened import JsonFlag
-from gitswarm.cli.run_words import about, age, state_word
+from gitswarm.cli.invocation import config_here, now, repository_here
+from gitswarm.cli.run_execution import apply_durability, quiet_surroundings
+from gitswarm.cli.runs import JsonFlag, about, age, state_word
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.archive import archived_runs, discarded_runs

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, err, next_lines, out, out_json, out_lines, table, told
-from gitswarm.cli.here import committed_config, read_text, repository_here, unset_hint
-from gitswarm.cli.opened import JsonFlag, folder_here
+from gitswarm.cli.invocation import committed_config, read_text, repository_here, unset_hint
+from gitswarm.cli.runs import JsonFlag, folder_here
 from gitswarm.errors import NotFoundError, SpecError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.runner.run_processes import refuse_agent

@@ -7,22 +7,17 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from gitswarm.cli.terminal import has_colours, painted, terminal_width
-from gitswarm.records.text import columns
+from gitswarm.cli.candidates import runs_here
+from gitswarm.cli.terminal import has_colours, is_narrow, is_screen, painted, terminal_width, text_width
+from gitswarm.records.execution import shortest
+from gitswarm.records.text import columns, shorten
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-from collections.abc import Iterator
-from typing import TextIO
-
-from gitswarm.cli.candidates import runs_here
-from gitswarm.cli.terminal import is_narrow, is_screen, text_width
-from gitswarm.records.execution import shortest
-from gitswarm.records.text import shorten
 
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, of 8 bits too (U+009B begins a sequence as ESC does), and what turns the direction of text."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, duration, err, money, out, out_json, table
-from gitswarm.cli.opened import JsonFlag, RunArgument, reader_here
+from gitswarm.cli.runs import JsonFlag, RunArgument, reader_here
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.reader import RepositoryReader

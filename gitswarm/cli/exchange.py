@@ -8,9 +8,9 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import out, out_json, plural
-from gitswarm.cli.executing import NoticeObserver, quiet_surroundings
-from gitswarm.cli.here import now, repository_here, surroundings
-from gitswarm.cli.opened import JsonFlag, RunArgument
+from gitswarm.cli.invocation import now, repository_here, surroundings
+from gitswarm.cli.run_execution import NoticeObserver, quiet_surroundings
+from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository

@@ -5,29 +5,27 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from pydantic import JsonValue
+
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out, out_json, plural
-from gitswarm.cli.live_events import events_so_far
-from gitswarm.cli.opened import JsonFlag, Opened, open_run, step_name
+from gitswarm.cli.live_events import events_so_far, place
+from gitswarm.cli.runs import JsonFlag, Opened, open_run, step_name
 from gitswarm.errors import UsageError
 from gitswarm.git.object_reader import DIRECTORY
 from gitswarm.ledger.overview import overview
-from gitswarm.records.event import TERMINAL_KINDS, LoggedEvent
+from gitswarm.records.event import TERMINAL_KINDS, EventKind, LoggedEvent
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-from collections.abc import Iterable
-from datetime import datetime
 
-from pydantic import JsonValue
-
-from gitswarm.cli.live_events import place
-from gitswarm.records.event import EventKind
+    Traced = dict[str, JsonValue]
 
 _NO_NAMES = ("", ".", "..", ".git")
 _FILES = (0o100644, 0o100755)
@@ -97,7 +95,7 @@ def _write_trace(run: str, file: Path, *, as_json: bool) -> None:
 
 
 def _write_script(run: str, file: Path, *, as_json: bool) -> None:
-    from gitswarm.cli.here import repository_here  # noqa: PLC0415 - other exports read with git alone
+    from gitswarm.cli.invocation import repository_here  # noqa: PLC0415 - other exports read with git alone
     from gitswarm.runner.recorded_script import recorded_script, to_yaml  # noqa: PLC0415
 
     opened = open_run(run)
@@ -177,8 +175,6 @@ def _stored(opened: Opened) -> Iterator[tuple[str, bytes | None]]:
             else:
                 yield path, objects.file(opened.state.tip_tree, f"{base}/{path}") if mode in _FILES else None
 
-
-Traced = dict[str, JsonValue]
 
 _BEGINS = {EventKind.STEP_START, EventKind.TOOL_START}
 _ENDS = {

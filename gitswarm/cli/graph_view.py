@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from gitswarm.cli.console import hanging, padded
-from gitswarm.cli.opened import Opened
+from gitswarm.cli.decisions import Turn, turn_of, where_to
+from gitswarm.cli.runs import Opened
 from gitswarm.cli.terminal import text_width
-from gitswarm.cli.turns import Turn, turn_of, where_to
 from gitswarm.ledger.reading import HistoryEntry, RunEnd, history, standing_decision
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind

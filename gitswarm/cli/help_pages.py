@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gitswarm.cli.registry import ROOT, Group
+from gitswarm.cli.command_table import ROOT, Group
 
 GROUPS: dict[str, dict[str, str]] = {
     "start a run": {

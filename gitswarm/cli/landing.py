@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, complain, err, out, out_json, out_lines
-from gitswarm.cli.executing import AcceptOption, accept_of, quiet_surroundings
-from gitswarm.cli.here import repository_here
-from gitswarm.cli.opened import JsonFlag, RunArgument
+from gitswarm.cli.invocation import repository_here
+from gitswarm.cli.run_execution import AcceptOption, accept_of, quiet_surroundings
+from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, escaped, out_lines, out_verbatim, told
-from gitswarm.cli.opened import Opened, RunArgument, open_run
+from gitswarm.cli.runs import Opened, RunArgument, open_run
 from gitswarm.git.owners import Owner, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import journal_files, journal_folder

@@ -7,17 +7,20 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import duration, hanging, out, out_json, out_lines, padded
-from gitswarm.cli.opened import (
+from gitswarm.cli.runs import (
     CountOption,
     JsonFlag,
     Opened,
     RunArgument,
+    about,
+    count_of,
+    headline,
     log_entry,
+    mark,
     open_run,
     step_name,
     step_outcome,
 )
-from gitswarm.cli.run_words import about, count_of, headline, mark
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command
 from gitswarm.ledger.overview import overview

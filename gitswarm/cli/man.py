@@ -9,9 +9,9 @@ from pathlib import Path
 
 from gitswarm.cli.app import command_function
 from gitswarm.cli.arguments import Argument, Option, Parameter, parameters
-from gitswarm.cli.config_keys import KEYS
+from gitswarm.cli.candidates import config_keys
+from gitswarm.cli.command_table import ROOT, Command, Group
 from gitswarm.cli.help_pages import EXAMPLES, GROUPS
-from gitswarm.cli.registry import ROOT, Command, Group
 from gitswarm.engines.names import BUILT_IN
 from gitswarm.engines.registry import adapter_of
 
@@ -70,7 +70,7 @@ def man_page() -> str:
         "lists them with their values. In .swarm/config.yaml for everybody,",
         "in git config with swarm. before them for yourself.",
         ".PP",
-        _text(", ".join(KEYS)),
+        _text(", ".join(config_keys())),
         ".SH ENVIRONMENT",
         *_table([*(each for name in BUILT_IN for each in adapter_of(name).variables.items()), *_ENVIRONMENT]),
         ".SH FILES",

@@ -22,11 +22,10 @@ from gitswarm.cli.console import (
     told,
     with_short_ids,
 )
-from gitswarm.cli.opened import step_name, step_outcome
-from gitswarm.cli.run_words import mark
+from gitswarm.cli.decisions import OFF_THE_GRAPH, gave_up, short_reason, target_text, turn_of, where_to
+from gitswarm.cli.runs import mark, step_name, step_outcome
 from gitswarm.cli.terminal import is_narrow, painted, text_width
 from gitswarm.cli.transcript import retry_in_words
-from gitswarm.cli.turns import OFF_THE_GRAPH, gave_up, short_reason, target_text, turn_of, where_to
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command
 from gitswarm.ledger.state import RunState

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import duration, fact, money, out, out_json, out_lines, table
-from gitswarm.cli.executing import (
+from gitswarm.cli.invocation import config_at, now, read_text, repository_here, surroundings
+from gitswarm.cli.run_execution import (
+    Executed,
     FeedbackOption,
     MaxCostOption,
     MaxTimeOption,
@@ -21,12 +23,11 @@ from gitswarm.cli.executing import (
     apply_durability,
     execute_in_background,
     feedback_of,
+    finish,
     said_budget,
     stop_signals,
     watching,
 )
-from gitswarm.cli.here import config_at, now, read_text, repository_here, surroundings
-from gitswarm.cli.run_result import Executed, finish
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run

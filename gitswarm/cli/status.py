@@ -29,12 +29,16 @@ from gitswarm.cli.console import (
     plural,
     table,
 )
-from gitswarm.cli.opened import CountOption, JsonFlag, RunArgument, reader_here
-from gitswarm.cli.run_words import (
+from gitswarm.cli.runs import (
     SUCCESSORS,
+    CountOption,
+    JsonFlag,
+    RunArgument,
     age,
     age_since,
     count_of,
+    reader_here,
+    severity,
     state_word,
     task_cell,
     task_title,
@@ -54,7 +58,6 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
 from gitswarm.ledger.overview import ApprovalFields, OpenInterruption, RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch
-from gitswarm.ledger.stored_json import ConcernFields
 from gitswarm.records.execution import RUNS_FOLDER, RunStatus, created_at
 from gitswarm.worktree.disk_use import disk_bytes
 
@@ -108,7 +111,7 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
         ("sandbox", found.sandbox or ""),
         ("error", found.last_error or ""),
         ("question", open_question(found)),
-        *((_severity(each), f"{each.id}: {each.fact}") for each in found.open_concerns),
+        *((severity(each), f"{each.id}: {each.fact}") for each in found.open_concerns),
         ("approved", _spoken(found.approved)),
         ("rejected", _spoken(found.rejected)),
         ("conflict", f"{found.conflict.summary}: {', '.join(found.conflict.files)}" if found.conflict else ""),
@@ -134,10 +137,6 @@ def open_question(found: RunOverview) -> str:
     """What the run waits for; a concern is told by itself."""
     question = found.question or ""
     return "" if any(question.startswith(f"{each.id}: ") for each in found.open_concerns) else question
-
-
-def _severity(concern: ConcernFields) -> str:
-    return "blocking" if concern.blocking else "warning"
 
 
 def _spoken(word: ApprovalFields | None) -> str:

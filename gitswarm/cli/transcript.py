@@ -27,7 +27,7 @@ from gitswarm.cli.console import (
     with_short_ids,
 )
 from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps, place
-from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run, step_name, step_outcome, understood
+from gitswarm.cli.runs import Opened, RunOption, StepArgument, open_run, step_name, step_outcome, understood
 from gitswarm.cli.terminal import text_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.ledger.finding import find_step, is_named

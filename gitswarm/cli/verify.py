@@ -7,8 +7,8 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, complain, out, out_json, out_lines, plural, told
-from gitswarm.cli.here import repository_here
-from gitswarm.cli.opened import JsonFlag, RunArgument
+from gitswarm.cli.invocation import repository_here
+from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.verify.commit_reader import Mismatch, Report
 from gitswarm.ledger.verify.verifier import verify_run

@@ -32,8 +32,7 @@ from gitswarm.cli.console import (
 )
 from gitswarm.cli.live_events import Stamp, place, stamp
 from gitswarm.cli.log import step_lines
-from gitswarm.cli.opened import Opened, reader_here
-from gitswarm.cli.run_words import about, headline
+from gitswarm.cli.runs import Opened, about, headline, reader_here
 from gitswarm.cli.terminal import painted, terminal_height, terminal_width, text_width
 from gitswarm.cli.transcript import Folding, line_of
 from gitswarm.errors import NotFoundError

@@ -26,7 +26,7 @@ from gitswarm.cli.console import (
     padded,
     with_short_ids,
 )
-from gitswarm.cli.opened import JsonFlag, Opened, RunOption, plain_step, reader_here, step_name
+from gitswarm.cli.runs import JsonFlag, Opened, RunOption, plain_step, reader_here, step_name
 from gitswarm.cli.terminal import is_screen, terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader

@@ -14,10 +14,9 @@ from msgspec import to_builtins
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, out, out_json, out_verbatim
-from gitswarm.cli.opened import RunArgument, folder_here, open_run, reader_here
 from gitswarm.cli.reports.gather import report_of
-from gitswarm.cli.reports.markdown import markdown_of
-from gitswarm.cli.reports.page import page_of
+from gitswarm.cli.reports.page import markdown_of, page_of
+from gitswarm.cli.runs import RunArgument, folder_here, open_run, reader_here
 from gitswarm.errors import SwarmError, UsageError
 
 _LOOPBACK = "127.0.0.1"

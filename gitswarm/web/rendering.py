@@ -13,10 +13,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from gitswarm.cli.console import duration, money
-from gitswarm.cli.opened import Opened, step_outcome
 from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.reports.page import page_of
-from gitswarm.cli.run_words import age, mark, state_word, task_title, tests_cell, tests_word
+from gitswarm.cli.runs import Opened, age, mark, state_word, step_outcome, task_title, tests_cell, tests_word
 from gitswarm.cli.status import open_question
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.run_spec import LandStrategy

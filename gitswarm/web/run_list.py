@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, field
 
 from gitswarm.cli.console import harmless
-from gitswarm.cli.run_words import state_word, task_title
+from gitswarm.cli.runs import state_word, task_title
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import archived_runs

@@ -12,13 +12,11 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from pydantic import JsonValue
 
+from gitswarm.cli.decisions import step_lines, turn_of
 from gitswarm.cli.live_events import place
-from gitswarm.cli.opened import Opened, step_name, step_outcome
-from gitswarm.cli.routing_view import step_lines
-from gitswarm.cli.run_words import mark
-from gitswarm.cli.showing import whole_step
+from gitswarm.cli.runs import Opened, mark, step_name, step_outcome
+from gitswarm.cli.show import whole_step
 from gitswarm.cli.transcript import Line, all_lines, in_words, prompt_lines
-from gitswarm.cli.turns import turn_of
 from gitswarm.errors import NotFoundError
 from gitswarm.ledger.archive import is_read_from_archive
 from gitswarm.ledger.finding import find_step, journal_files, journal_folder, parsed, whole_lines

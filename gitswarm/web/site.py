@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gitswarm.cli.executing import command_line, in_background, log_of
-from gitswarm.cli.opened import Opened
+from gitswarm.cli.run_execution import command_line, in_background, log_of
+from gitswarm.cli.runs import Opened
 from gitswarm.errors import UsageError
 from gitswarm.git.owners import owner_of
 from gitswarm.git.reader import RepositoryReader, open_reader

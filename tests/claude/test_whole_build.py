@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gitswarm.cli import demo
+from gitswarm.cli import rehearsals as demo
 from tests.claude.runs import asked, having, reaching, scripted
 from tests.conftest import Project
 from tests.fingerprint import fingerprint

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from gitswarm.cli.app import command_function, run
 from gitswarm.cli.arguments import Option, parameters, plain_values
+from gitswarm.cli.command_table import ROOT, Command, Group
 from gitswarm.cli.help_pages import help_text
-from gitswarm.cli.registry import ROOT, Command, Group
-from gitswarm.cli.tree import call
+from gitswarm.cli.typer_parser import call
 from tests.cli.test_terminal import on_terminal
 from tests.conftest import Project
 from tests.projects import ask, new_project

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gitswarm.cli.candidates import candidates
-from gitswarm.cli.registry import ROOT
+from gitswarm.cli.command_table import ROOT
 from tests.conftest import Project
 from tests.projects import new_project
 

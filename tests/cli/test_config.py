@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.cli.candidates import candidates
-from gitswarm.cli.config_keys import KEYS
+from gitswarm.cli.candidates import candidates, config_keys
 from gitswarm.settings import CONFIG_FILE, config_with, load_config
 from gitswarm.settings_personal import known_keys
 from gitswarm.settings_values import with_team_value
@@ -18,6 +17,8 @@ from gitswarm.specs.yaml_entry import with_entry, without_entry
 from tests.conftest import Project
 from tests.projects import ask, new_project
 from tests.tables import table
+
+KEYS = tuple(config_keys())
 
 TEAM = """\
 # How we work

@@ -172,6 +172,6 @@ def test_what_needs_no_command_loads_next_to_nothing(counted: Counted, line: lis
         argv, cwd=counted.project.root, env=dict(counted.project.env), capture_output=True, check=True, text=True
     )
     assert set(done.stdout.splitlines()[-1].split()) <= {
-        *("gitswarm", "gitswarm.__main__", "gitswarm.cli", "gitswarm.cli.registry", "gitswarm.cli.help_pages"),
+        *("gitswarm", "gitswarm.__main__", "gitswarm.cli", "gitswarm.cli.command_table", "gitswarm.cli.help_pages"),
         *("__future__", "gitswarm.cli.help_pages"),
     }

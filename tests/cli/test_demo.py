@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.cli import demo
+from gitswarm.cli import rehearsals as demo
 from tests.conftest import GIT_CONFIG, Project
 
 NO_IDENTITY = ""

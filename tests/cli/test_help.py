@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from gitswarm.cli.app import command_function, run
+from gitswarm.cli.command_table import ROOT
 from gitswarm.cli.help_pages import EXAMPLES, GROUPS, NEAR, help_text
 from gitswarm.cli.man import man_page
-from gitswarm.cli.registry import ROOT
-from gitswarm.cli.tree import call
+from gitswarm.cli.typer_parser import call
 from tests.cli.test_command_line import COMMANDS
 from tests.cli.test_command_line import GROUPS as COMMAND_GROUPS
 from tests.golden import check_golden

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from gitswarm.cli.reports.markdown import MOST_CHARS, markdown_of
 from gitswarm.cli.reports.model import (
     CostLine,
     OffPath,
@@ -32,7 +31,7 @@ from gitswarm.cli.reports.model import (
     SaidOfWork,
     Unproven,
 )
-from gitswarm.cli.reports.page import page_of
+from gitswarm.cli.reports.page import MOST_CHARS, markdown_of, page_of
 from gitswarm.web.rendering import templates
 from tests.cli.test_reading import Shelf, make_shelf
 from tests.conftest import Project

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from gitswarm.cli.console import hanging, labelled, wrapped
+from gitswarm.cli.decisions import decision_lines, entry_lines, target_text
 from gitswarm.cli.graph_view import graph_lines
 from gitswarm.cli.progress import told_on_the_way
-from gitswarm.cli.routing_view import decision_lines, entry_lines
-from gitswarm.cli.turns import target_text
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import HistoryEntry, RunEnd
 from gitswarm.ledger.steps import StepRecord

@@ -22,7 +22,7 @@ from tests.projects import ask
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)
-TIMED = ("cost", "transcript", "log", "showing", "progress", "run_result", "watch", "compare", "bisect")
+TIMED = ("cost", "transcript", "log", "show", "progress", "run_execution", "watch", "compare", "bisect")
 SCREENS = {
     "list": ("list",),
     "list-one": ("list", "-n", "1", "--since", "1 week ago", "--state", "rehearsal"),

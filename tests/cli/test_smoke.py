@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitswarm.cli.registry import ROOT, Group
+from gitswarm.cli.command_table import ROOT, Group
 from tests.conftest import Project
 from tests.projects import ask, new_project
 

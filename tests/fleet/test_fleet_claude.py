@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gitswarm.cli import demo
+from gitswarm.cli import rehearsals as demo
 from tests.claude.runs import reaching, scripted
 from tests.fleet.fleets import FleetProject, fleet_project, joined, processes_of, runs_in, send
 from tests.fleet.test_fleet_kills import with_hub

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.cli.here import now
+from gitswarm.cli.invocation import now
 from gitswarm.git.remote import remote_of
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import RunLayout

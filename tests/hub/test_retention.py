@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gitswarm.cli import cleaning
-from gitswarm.cli.here import now
+from gitswarm.cli.invocation import now
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import Move, Remote
 from tests.conftest import Project

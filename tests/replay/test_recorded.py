@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gitswarm.cli.executing import StopFlag
+from gitswarm.cli.run_execution import StopFlag
 from gitswarm.engines.left_files import put_files
 from gitswarm.records.safety import SecretRules
 from gitswarm.runner.recorded_script import to_yaml
@@ -274,7 +274,7 @@ def test_what_was_stopped_before_it_was_executed_does_not_differ(
     run = record(project, CASES["a loop, edits, deletes"])
     flag = StopFlag()
     flag.press()
-    monkeypatch.setattr("gitswarm.cli.replay.stop_signals", lambda _observer: nullcontext(flag))
+    monkeypatch.setattr("gitswarm.cli.rehearsals.stop_signals", lambda _observer: nullcontext(flag))
     answer = ask(project, "replay", run)
     new = project.json("list")[0]["run_id"]
     assert (answer.code, answer.stdout.splitlines()[1:]) == (

@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, out, out_lines, out_verbatim, plural
-from gitswarm.cli.executing import log_of
 from gitswarm.cli.fleet.dispatching import bring_to_hub
 from gitswarm.cli.fleet.entry_file import StartOptions
 from gitswarm.cli.fleet.fleet_run import (
@@ -40,8 +39,8 @@ from gitswarm.cli.fleet.fleet_run import (
     refuse_both,
 )
 from gitswarm.cli.fleet.fleet_status import DEFAULT_FLOW, FlowOption, IssuesOption
-from gitswarm.cli.here import repository_here
-from gitswarm.cli.run_result import EXIT_CODES
+from gitswarm.cli.invocation import repository_here
+from gitswarm.cli.run_execution import EXIT_CODES, log_of
 from gitswarm.errors import FencedError, SwarmError, UsageError
 from gitswarm.git.remote import Remote
 from gitswarm.records.execution import RunStatus

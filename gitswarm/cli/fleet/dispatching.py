@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from gitswarm.cli.console import money
 from gitswarm.cli.exchange import around_before
-from gitswarm.cli.executing import NoticeObserver, apply_durability, log_of, quiet_surroundings
 from gitswarm.cli.fleet.cluster import SLOT, other_version, slots_of
 from gitswarm.cli.fleet.entry_file import FleetEntry, StartOptions
 from gitswarm.cli.fleet.fleet_status import GIVEN_UP, NOT_BEGUN, Display, FleetRun, fleet_run_of
 from gitswarm.cli.fleet.worker import Answer, Order, execute, version_here
-from gitswarm.cli.here import now, surroundings
+from gitswarm.cli.invocation import now, surroundings
+from gitswarm.cli.run_execution import NoticeObserver, apply_durability, log_of, quiet_surroundings
 from gitswarm.cli.start import plan_run, rehearsal_words
 from gitswarm.engines.names import STUB
 from gitswarm.errors import FencedError, GitFailedError, RunHeldError, SwarmError

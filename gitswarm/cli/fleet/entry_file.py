@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from gitswarm.cli.executing import said_budget
-from gitswarm.cli.here import read_text
+from gitswarm.cli.invocation import read_text
+from gitswarm.cli.run_execution import said_budget
 from gitswarm.cli.start import Asked, first_step_name
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.routing import RoutingMode

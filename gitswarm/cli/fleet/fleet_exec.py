@@ -12,9 +12,8 @@ from typing import Annotated
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, out
 from gitswarm.cli.exchange import around_before
-from gitswarm.cli.executing import continue_run, quiet_surroundings
-from gitswarm.cli.here import repository_here
-from gitswarm.cli.run_result import EXIT_CODES
+from gitswarm.cli.invocation import repository_here
+from gitswarm.cli.run_execution import EXIT_CODES, continue_run, quiet_surroundings
 from gitswarm.engines.launch import told_of_the_death_of
 from gitswarm.errors import FencedError, RunHeldError, SwarmError
 from gitswarm.git.clone import clone_of_hub

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import INTERRUPTED, err
-from gitswarm.cli.executing import said_budget
 from gitswarm.cli.fleet.cluster import (
     CaOption,
     CertOption,
@@ -38,8 +37,8 @@ from gitswarm.cli.fleet.fleet_status import (
     display,
     show,
 )
-from gitswarm.cli.here import repository_here
-from gitswarm.cli.run_result import EXIT_CODES
+from gitswarm.cli.invocation import repository_here
+from gitswarm.cli.run_execution import EXIT_CODES, said_budget
 from gitswarm.cli.start import plan_run
 from gitswarm.engines.registry import adapters
 from gitswarm.errors import NotFoundError, UsageError

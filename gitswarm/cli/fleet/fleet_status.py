@@ -27,9 +27,8 @@ from gitswarm.cli.console import (
     with_short_ids,
 )
 from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
-from gitswarm.cli.here import repository_here
-from gitswarm.cli.opened import JsonFlag
-from gitswarm.cli.run_words import age_since, state_word, task_title
+from gitswarm.cli.invocation import repository_here
+from gitswarm.cli.runs import JsonFlag, age_since, state_word, task_title
 from gitswarm.cli.terminal import terminal_height
 from gitswarm.ledger.lease import Lease
 from gitswarm.records.execution import RunStatus

@@ -16,7 +16,7 @@ from types import FrameType
 from msgspec import Struct
 
 from gitswarm import __version__
-from gitswarm.cli.executing import command_line
+from gitswarm.cli.run_execution import command_line
 
 FOLDER = "SWARM_FLEET_DIR"
 """Environment variable of a worker: where its clones are."""

@@ -51,7 +51,7 @@ ROOT = Group(
             words="flow",
         ),
         "resume": Command(
-            "resume:resume",
+            "steer:resume",
             "Continue a run from its tip, whatever ended it.",
             "-m= --message= --adopt --approve --accept= --allow= --feedback= --max-cost= --max-tokens= --max-time="
             " --until= --hub --json",
@@ -78,25 +78,25 @@ ROOT = Group(
         ),
         "release": Command("exchange:release", "Let every clone continue a run again, whoever held it.", words="run"),
         "skip": Command(
-            "resume:skip",
+            "steer:skip",
             "Skip the next step, and continue after it.",
             "--run= -m= --message= --until= --json",
             words="step",
         ),
         "rollback": Command(
-            "undo:rollback",
+            "steer:rollback",
             "Undo steps: return branch and worktree to the state after a step.",
             "--run= --undo --dry-run --json",
             words="step",
         ),
         "fork": Command(
-            "undo:fork",
+            "steer:fork",
             "A new run with the same history up to a step; the old one stays as it is.",
             "--run= --again --engine= --mode= --until= --json",
             words="step",
         ),
-        "stop": Command("undo:stop", "Stop a run after its current step.", "--now --hub", words="run"),
-        "pause": Command("undo:pause", "Pause a run after its current step.", "--now --hub", words="run"),
+        "stop": Command("steer:stop", "Stop a run after its current step.", "--now --hub", words="run"),
+        "pause": Command("steer:pause", "Pause a run after its current step.", "--now --hub", words="run"),
         "approve": Command(
             "landing:approve",
             "Approve the current code of a run; only approved code lands.",
@@ -117,7 +117,7 @@ ROOT = Group(
             is_long=True,
         ),
         "show": Command(
-            "showing:show",
+            "show:show",
             "One step: what was done, what is proven, where it led.",
             "--run= --envelope --receipt --evidence --prompt --routing --json",
             words="step",
@@ -149,7 +149,7 @@ ROOT = Group(
             is_long=True,
         ),
         "stats": Command(
-            "stats:stats",
+            "run_tables:stats",
             "Statistics of all runs: first pass, loops, detours, cost and time, waiting, reward hacking.",
             "-p= --run= --since= --sql --json",
             is_long=True,
@@ -167,7 +167,7 @@ ROOT = Group(
             "bisect:bisect", "Which step of a run broke a command, by git bisect.", "--json", words="run"
         ),
         "diff": Command(
-            "diff:diff",
+            "show:diff",
             "What a run or a step changed, or how two differ, by git.",
             "--run= --evidence --stat --ext-diff",
             words="step run",
@@ -180,7 +180,7 @@ ROOT = Group(
             is_long=True,
         ),
         "replay": Command(
-            "replay:replay",
+            "rehearsals:replay",
             "Execute a recorded run once more without a model, and compare code, status and route of each step.",
             "--json",
             words="run",
@@ -194,7 +194,7 @@ ROOT = Group(
             "--all -n= --max-count= --since= --state= --hub --json",
             is_long=True,
         ),
-        "path": Command("status:path", 'The folder of the run\'s worktree: cd "$(git swarm path)".', "", words="run"),
+        "path": Command("status:path", 'The folder of the run\'s worktree: cd "$(git swarm path)".', words="run"),
         "events": Command(
             "live_events:events", "Everything that happened in a run, in order.", "--follow -f --json", words="run"
         ),
@@ -211,7 +211,7 @@ ROOT = Group(
             words="run",
         ),
         "engines": Command(
-            "engines:engines",
+            "installation:engines",
             "Engines and their modes: whether each can be used here, and what it can do.",
             "-v --verbose --models --json",
         ),
@@ -220,7 +220,7 @@ ROOT = Group(
             "Write the JSON schemas of flows, stations, configuration and everything that a run stores.",
         ),
         "record-event": Command(
-            "record:record_event",
+            "record_event:record_event",
             "Add an event to a run's history: the next step that is committed stores it.",
             "--source= --kind= --flow= --flow-key= --step= --step-id= --agent= --agent-key="
             " --payload= --payload-file= --run= --run-id=",
@@ -237,7 +237,7 @@ ROOT = Group(
             "--older-than= --archive= --hub --dry-run",
         ),
         "doctor": Command(
-            "doctor:doctor",
+            "installation:doctor",
             "Check sandbox, network, guard, engines and leftovers, and name the command that repairs each problem.",
             "--fix --json",
         ),
@@ -249,10 +249,12 @@ ROOT = Group(
             is_long=True,
         ),
         "init": Command(
-            "init:init", "Install the push guard: a run's commits cannot be pushed before it has landed.", "--undo"
+            "installation:init",
+            "Install the push guard: a run's commits cannot be pushed before it has landed.",
+            "--undo",
         ),
         "demo": Command(
-            "demo:demo",
+            "rehearsals:demo",
             "Make a small Python project and run the flow `build` on it, scripted, so that no model is needed.",
             "--all",
         ),
@@ -267,11 +269,12 @@ ROOT = Group(
                 "list": Command(
                     "flows:list_flows", "Flows by id: bundled ones, and yours from .swarm/flows.", "--json"
                 ),
-                "show": Command("flows:show", "The steps of a flow and where each leads.", "--json", words="flow"),
+                "show": Command(
+                    "flows:show_flow", "The steps of a flow and where each leads.", "--json", words="flow"
+                ),
                 "validate": Command(
-                    "flows:validate",
+                    "flows:validate_flows",
                     "Check flows, and the sidequests of every run; without names also stations, templates, policy.",
-                    "",
                     words="flow",
                 ),
                 "compile": Command(
@@ -292,36 +295,36 @@ ROOT = Group(
             "List, show and check stations.",
             {
                 "list": Command(
-                    "stations:list_stations",
+                    "flows:list_stations",
                     "Stations by id: bundled ones, and yours from .swarm/flows/stations.",
                     "--json",
                 ),
                 "show": Command(
-                    "stations:show",
+                    "flows:show_station",
                     "A station's role, its rules, and what it reads and writes.",
                     "--json",
                     words="station",
                 ),
                 "validate": Command(
-                    "stations:validate", "Check stations; every problem with file and line.", "", words="station"
+                    "flows:validate_stations", "Check stations; every problem with file and line.", words="station"
                 ),
             },
         ),
         "db": Group(
             "All runs as tables, for queries in SQL (needs DuckDB: pip install 'git-swarm[analytics]').",
             {
-                "rebuild": Command("db:rebuild", "Rebuild the projection from git, from scratch.", "--out="),
+                "rebuild": Command("run_tables:rebuild", "Rebuild the projection from git, from scratch.", "--out="),
                 "refresh": Command(
-                    "db:refresh", "Bring the projection up to date; the other db commands do so themselves."
+                    "run_tables:refresh", "Bring the projection up to date; the other db commands do so themselves."
                 ),
                 "query": Command(
-                    "db:query",
+                    "run_tables:query",
                     "Query all runs in SQL; the projection is brought up to date first.",
                     "--live --json",
                     is_long=True,
                 ),
                 "path": Command(
-                    "db:path", 'The projection\'s file, brought up to date: duckdb "$(git swarm db path)".'
+                    "run_tables:path", 'The projection\'s file, brought up to date: duckdb "$(git swarm db path)".'
                 ),
             },
         ),
@@ -329,17 +332,17 @@ ROOT = Group(
             "What runs learned, and what they propose to change.",
             {
                 "list": Command(
-                    "wisdom:list_wisdom", "Lessons over all runs, and the proposals that are open.", "--all --json"
+                    "lessons:list_wisdom", "Lessons over all runs, and the proposals that are open.", "--all --json"
                 ),
                 "show": Command(
-                    "wisdom:show", "A proposal: why, and its change as a diff against HEAD.", "--diff --json"
+                    "lessons:show", "A proposal: why, and its change as a diff against HEAD.", "--diff --json"
                 ),
                 "apply": Command(
-                    "wisdom_settle:apply",
+                    "proposals:apply",
                     "Commit a proposal in your name on a branch; your checkout stays as it is.",
                     "--branch=",
                 ),
-                "dismiss": Command("wisdom_settle:dismiss", "Dismiss a proposal; -m says why.", "-m= --message="),
+                "dismiss": Command("proposals:dismiss", "Dismiss a proposal; -m says why.", "-m= --message="),
             },
         ),
         "fleet": Group(
@@ -382,12 +385,12 @@ ROOT = Group(
             "What agents may and may not do.",
             {
                 "explain": Command(
-                    "policy:explain",
+                    "policy_rules:explain",
                     "Say whether an agent may run a command: the first word is allow, deny or rewrite.",
                     "--station= --tool= --json",
                 ),
                 "rules": Command(
-                    "policy:rules", "The classes of what is refused, with what to do instead.", "--json"
+                    "policy_rules:rules", "The classes of what is refused, with what to do instead.", "--json"
                 ),
             },
         ),

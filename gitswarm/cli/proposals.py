@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import out
-from gitswarm.cli.here import config_at, now, repository_here
-from gitswarm.cli.wisdom import ProposalArgument
+from gitswarm.cli.invocation import config_at, now, repository_here
+from gitswarm.cli.lessons import ProposalArgument
 from gitswarm.errors import SwarmError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.scent_trail import Offer, WisdomStore, find_offer, read_wisdom

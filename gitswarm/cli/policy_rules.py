@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import hanging, labelled, out_json, out_lines
-from gitswarm.cli.here import library_here, repository_here
+from gitswarm.cli.invocation import library_here, repository_here
 from gitswarm.errors import NotARepositoryError
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.safety import Allow, Deny, Verdict

@@ -1,5 +1,5 @@
-"""The command line for a parser library: help of commands, conversions, and what is wrong with a line. The only place
-for typer."""
+"""Command lines that are not plain, by typer: help of commands, conversions, and what is wrong with a line. The only
+place for typer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def call(function: Callable[..., None], name: str, line: Sequence[str]) -> NoRet
     :raises SystemExit: the command was called, or its help shown.
     :raises UsageError: the line is wrong.
     """
-    app = _app()
+    app = typer.Typer(
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=_HELP
+    )
     app.command(context_settings=_HELP, epilog=_examples(name))(_Declared(function))
     try:
         code = app(list(line), prog_name=name, standalone_mode=False)
@@ -60,15 +62,6 @@ def _examples(name: str) -> str:
     """Below the options, line by line."""
     lines = EXAMPLES.get(name.removeprefix(f"{NAME} "), ())
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)]) if lines else ""
-
-
-def _app() -> typer.Typer:
-    return typer.Typer(
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings=_HELP,
-    )
 
 
 class _Declared:

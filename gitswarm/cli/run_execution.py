@@ -1,4 +1,4 @@
-"""What commands that execute a run share: limits, progress, Ctrl-C, `--detach`."""
+"""What commands that execute a run share: limits, progress, Ctrl-C, `--detach`, the result and its exit code."""
 
 from __future__ import annotations
 
@@ -19,17 +19,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import advise, err
-from gitswarm.cli.here import config_at, now, read_text, surroundings
+from gitswarm.cli.console import INTERRUPTED, advise, duration, err, fact, money, next_lines, out_lines, plural, told
+from gitswarm.cli.invocation import config_at, now, read_text, surroundings
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
-from gitswarm.cli.run_result import Executed, finish
-from gitswarm.errors import RunInterruptedError, UsageError
+from gitswarm.cli.runs import severity, tests_word
+from gitswarm.engines.registry import adapter_of
+from gitswarm.errors import RunInterruptedError, SwarmError, UsageError
 from gitswarm.git.owners import announce
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.approval import code_tree
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.state import replay
+from gitswarm.ledger.message import parse_message
+from gitswarm.ledger.overview import is_played, overview
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.stored_json import SpecFields, deployed_as, spec_fields
+from gitswarm.ledger.work import worked_ms
 from gitswarm.records.budget import OPTIONS, seconds
+from gitswarm.records.execution import FORK_OF, RunStatus
 from gitswarm.records.record import timestamp
 from gitswarm.records.worklists import Feedback
 from gitswarm.runner.run_session import Observer, RunContext, SilentObserver
@@ -47,7 +54,21 @@ MaxTokensOption = Annotated[
 MaxTimeOption = Annotated[
     str | None, Option("--max-time", metavar="DURATION", help="How long steps may take in all: 45m, 4h; or none.")
 ]
+AcceptOption = Annotated[
+    list[str] | None,
+    Option("--accept", metavar="ID=WHY", help="Accept a concern, and say why; ID as in `status`, or with *."),
+]
+FeedbackOption = Annotated[
+    str | None,
+    Option("--feedback", metavar="FILE", help="Comments on the change, for Review: JSON, Markdown or text."),
+]
+HubFlag = Annotated[
+    bool, Option("--hub", help="Push each step to the hub; whoever executed the run elsewhere is fenced.")
+]
 
+EXIT_CODES = {RunStatus.FAILED: 4, RunStatus.UNPROVEN: 4, RunStatus.PAUSED: 5}
+_ONCE_MORE_S = 0.01
+_ONE_KEYPRESS_S = 0.5
 _READ: Mapping[str, tuple[Callable[[str], float], str]] = {
     "cost_usd": (lambda text: float(text.removeprefix("$")), "5"),
     "tokens": (lambda text: int(text.replace(",", "").replace("_", "")), "200000"),
@@ -112,21 +133,6 @@ def command_line(words: Sequence[str]) -> list[str]:
     """What starts a command of this git-swarm."""
     # -P: the folder that we stand in may hold modules with our names.
     return [sys.executable, "-P", "-m", "gitswarm", *words]
-
-
-AcceptOption = Annotated[
-    list[str] | None,
-    Option("--accept", metavar="ID=WHY", help="Accept a concern, and say why; ID as in `status`, or with *."),
-]
-FeedbackOption = Annotated[
-    str | None,
-    Option("--feedback", metavar="FILE", help="Comments on the change, for Review: JSON, Markdown or text."),
-]
-HubFlag = Annotated[
-    bool, Option("--hub", help="Push each step to the hub; whoever executed the run elsewhere is fenced.")
-]
-_ONCE_MORE_S = 0.01
-_ONE_KEYPRESS_S = 0.5
 
 
 def accept_of(given: list[str] | None) -> dict[str, str]:
@@ -284,3 +290,94 @@ def watching(repository: Repository, *, as_json: bool) -> Iterator[Observer]:
             yield live
     else:
         yield PlainProgress(repository)
+
+
+class Executed(Struct, frozen=True):
+    """Where a run stands after this process executed it. `stopped_by_hand`: Ctrl-C asked it to stop."""
+
+    state: RunState
+    stopped_by_hand: bool
+
+
+def finish(repository: Repository, executed: Executed, *, as_json: bool) -> None:
+    """The result on stdout, the exit code of the contract."""
+    state = executed.state
+    status = state.end or RunStatus.INTERRUPTED
+    if not as_json:
+        _summarize(repository, executed, status)
+    if executed.stopped_by_hand and status in (RunStatus.STOPPED, RunStatus.PAUSED):
+        raise SystemExit(INTERRUPTED)
+    raise SystemExit(EXIT_CODES.get(status, 0))
+
+
+def _summarize(repository: Repository, executed: Executed, status: RunStatus) -> None:
+    """How it ended, how long it took, tests, changes and cost; what is open; what to type next."""
+    state = executed.state
+    found = overview(repository, state.layout, state)
+    first = f", {plural(len(state.blocking), 'blocking concern')}" if status is RunStatus.UNPROVEN else ""
+    word = "not proven" if status is RunStatus.UNPROVEN else status.value
+    facts = [f"{plural(found.steps_executed, 'step')} in {duration(worked_ms(repository, state))}"]
+    facts += [tests_word(found)] if found.tests else []
+    facts += [_changes(repository, state), f"{found.tokens} tokens", money(found.cost_usd)]
+    out_lines(told("", f"{state.layout.run_id} {word}{first}: {', '.join(facts)}", sys.stdout))
+    out_lines(fact("budget", found.budget.told) if found.budget else ())
+    for concern in sorted(found.open_concerns, key=lambda each: not each.blocking):
+        out_lines(fact(severity(concern), f"{concern.id}: {concern.fact}"))
+    deployed = deployed_as(repository, state)
+    if deployed is not None:
+        out_lines(fact(*deployed))
+    last = state.last_step
+    if last is not None and status in (RunStatus.FAILED, RunStatus.PAUSED, RunStatus.INTERRUPTED):
+        why = parse_message(repository.objects.commit(state.tip).message)
+        out_lines(fact("last step", f"{last.flow}/{last.step}: {next(iter(last.summary.splitlines()), '')}"))
+        out_lines(fact("because", why.body) if why and why.body else ())
+    # What shows why it ended so, or what it changed; then what the run waits for.
+    look = f"git swarm {'diff' if found.state is RunStatus.SUCCEEDED else 'log'} {found.run_id}"
+    for command in dict.fromkeys(each for each in (look, found.hint) if each):
+        out_lines(next_lines(f"{'next':<11}", command))
+    if found.rehearsal or is_played(state):
+        explain_rehearsal(repository, state)
+
+
+def _changes(repository: Repository, state: RunState) -> str:
+    size = repository.diffs.summary(repository.objects.commit(state.base).tree, code_tree(repository, state))
+    return (
+        f"+{size.insertions} -{size.deletions} in {plural(len(size.files), 'file')}" if size.files else "no changes"
+    )
+
+
+def explain_rehearsal(repository: Repository, state: RunState) -> None:
+    """That nothing here is the work of a model, and what to type for one; `start -h` has more of that."""
+    spec = spec_fields(repository, state)
+    may = "may land (--allow-stub)" if spec.allow_stub else "cannot land"
+    lines = [
+        *_for_real(spec.engine, *_begun(spec, state)),
+        *told("", f"STUB MODE, a rehearsal: no model was called, the result {may}", sys.stderr),
+    ]
+    for line in lines:
+        err(line)
+
+
+def _begun(spec: SpecFields, state: RunState) -> tuple[str, str]:
+    """The command that began a run, before and behind its mode."""
+    if not spec.initiator.startswith(FORK_OF):
+        return f"git swarm start {' '.join(spec.flows)}", " -m 'TASK'"
+    step = str(state.shared) if state.shared else "1 --again"
+    return f"git swarm fork {step} --run {spec.initiator.removeprefix(FORK_OF)}", ""
+
+
+def _for_real(engine: str, start: str, more: str) -> list[str]:
+    """What to type for a run by an engine's model: nothing where it has no such mode, or is not here any more.
+
+    :param start, more: the command that began the rehearsal.
+    """
+    try:
+        adapter = adapter_of(engine)
+    except SwarmError:
+        return []
+    mode = adapter.advised
+    if not mode:
+        return []
+    line = next_lines(f"{'for real':<11}", f"{start} --mode {mode}{more}")
+    missing = not adapter.located(os.environ)
+    return [*(next_lines(f"{'install':<11}", adapter.install) if missing else ()), *line]

@@ -12,7 +12,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import out
-from gitswarm.cli.here import read_text, repository_here
+from gitswarm.cli.invocation import read_text, repository_here
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.journal import Inbox, InboxEvent

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import advise, hanging, labelled, out, out_bytes, out_json, out_lines, plural
-from gitswarm.cli.opened import JsonFlag, reader_here
+from gitswarm.cli.runs import JsonFlag, reader_here
 from gitswarm.errors import SwarmError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.scent_trail import (
@@ -26,6 +26,7 @@ from gitswarm.records.text import listed
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
 
 ProposalArgument = Annotated[str, Argument(metavar="ID", help="As `wisdom list` says it: 4a1f0c/WP-001.")]
 _DAY = 10

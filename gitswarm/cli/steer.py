@@ -1,25 +1,43 @@
-"""`rollback`, `fork`, `stop`, `pause`: undo, branch off, end."""
+"""`resume` and `skip`: continue a run."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, hanging, out, out_json, out_lines, plural, told
-from gitswarm.cli.executing import config_of_run, continue_run, quiet_surroundings
-from gitswarm.cli.here import now, repository_here
-from gitswarm.cli.opened import JsonFlag, RunArgument, RunOption, step_name
-from gitswarm.errors import NoSuchModeError, UsageError
+from gitswarm.cli.exchange import take_over_here
+from gitswarm.cli.invocation import now, repository_here
+from gitswarm.cli.run_execution import (
+    AcceptOption,
+    FeedbackOption,
+    HubFlag,
+    MaxCostOption,
+    MaxTimeOption,
+    MaxTokensOption,
+    accept_of,
+    config_of_run,
+    continue_run,
+    feedback_of,
+    quiet_surroundings,
+    said_budget,
+)
+from gitswarm.cli.runs import JsonFlag, RunArgument, RunOption, step_name
+from gitswarm.errors import NoSuchModeError, NotFoundError, UsageError
 from gitswarm.git.locks import Locks
+from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import LandedAs, newest_landing
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.lease import find_on_hub
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import run_spec
+from gitswarm.ledger.rescue import rescue_branch
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RunStatus
@@ -27,7 +45,7 @@ from gitswarm.runner.begin import ForkOptions, create_run, plan_fork
 from gitswarm.runner.human_steps import ResumeOptions
 from gitswarm.runner.open_run import end_unowned, open_run
 from gitswarm.runner.run_engines import LOCAL, OWN
-from gitswarm.runner.run_processes import Request, Requests, Wish, interrupt
+from gitswarm.runner.run_processes import Request, Requests, Wish, interrupt, refuse_agent
 from gitswarm.runner.undo.rollback import RollbackPlan, plan_rollback, roll_back, undo_rollback
 from gitswarm.settings import CommandLine, freeze_settings
 
@@ -36,6 +54,94 @@ if TYPE_CHECKING:
 
 NowFlag = Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")]
 OnHubFlag = Annotated[bool, Option("--hub", help="A run of the hub, whichever machine executes it.")]
+UntilOption = Annotated[str | None, Option(metavar="STEP", help="Stop after this step.")]
+AllowOption = Annotated[
+    list[str] | None,
+    Option(
+        "--allow", metavar="PATH[=WHY]", help="What was found in this file is not a secret, for the rest of this run."
+    ),
+]
+JsonLines = Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")]
+
+
+def resume(
+    run: Annotated[str | None, Argument(help="The run; else the one of this worktree, or the newest.")] = None,
+    message: Annotated[str, Option("-m", "--message", help="Your answer; the next step gets it.")] = "",
+    adopt: Annotated[bool, Option("--adopt", help="Commit your edits in the worktree as a step of the run.")] = False,
+    approve: Annotated[bool, Option("--approve", help="Execute what the navigator proposed, then continue.")] = False,
+    accept: AcceptOption = None,
+    allow: AllowOption = None,
+    feedback: FeedbackOption = None,
+    max_cost: MaxCostOption = None,
+    max_tokens: MaxTokensOption = None,
+    max_time: MaxTimeOption = None,
+    until: UntilOption = None,
+    hub: HubFlag = False,
+    as_json: JsonLines = False,
+) -> None:
+    """Continue a run from its tip, whatever ended it."""
+    repository = repository_here()
+    budget = said_budget(max_cost, max_tokens, max_time)
+    decisions = {"adopt": adopt, "approve": approve, "accept": accept, "allow": allow, "max-cost": max_cost}
+    for name, value in (*decisions.items(), ("max-tokens", max_tokens), ("max-time", max_time)):
+        if value:
+            refuse_agent(os.environ, f"resume --{name}", repository.common_dir)
+    layout = _find_shared(repository, run) if hub else _find(repository, run)
+    options = ResumeOptions(
+        message,
+        adopt=adopt,
+        approve=approve,
+        accept=accept_of(accept),
+        allow=_allowed(allow or ()),
+        feedback=feedback_of(feedback),
+        budget=budget,
+    )
+    leased = take_over_here(repository, layout) if hub else None
+    try:
+        continue_run(repository, layout, options, until=until, as_json=as_json, leased=leased)
+    finally:
+        if leased is not None:
+            leased.let_go()
+
+
+def skip(
+    step: Annotated[str, Argument(metavar="STEP", help="The step that is next.")],
+    run: RunOption = None,
+    message: Annotated[str, Option("-m", "--message", help="Why it is not needed.")] = "",
+    until: UntilOption = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Skip the next step, and continue after it."""
+    repository = repository_here()
+    refuse_agent(os.environ, "skip", repository.common_dir)
+    layout = find_run(repository, run)
+    continue_run(repository, layout, ResumeOptions(message, skip=step), until=until, as_json=as_json)
+
+
+def _allowed(given: Sequence[str]) -> dict[str, str]:
+    """Path → why, which may be left out."""
+    pairs = (each.partition("=") for each in given)
+    return {path.strip(): why.strip() for path, _equals, why in pairs if path.strip()}
+
+
+def _find_shared(repository: Repository, run: str | None) -> RunLayout:
+    """On the hub; one that was never pushed here."""
+    remote = remote_of(repository, configured_hub(repository), os.environ)
+    try:
+        return find_on_hub(repository, remote, run)
+    except NotFoundError:
+        return _find(repository, run)
+
+
+def _find(repository: Repository, run: str | None) -> RunLayout:
+    """A run by name; one whose branch somebody deleted or renamed gets it back first."""
+    if run is not None:
+        rescued = rescue_branch(repository, run)
+        if rescued is not None:
+            err(f"{rescued.branch.removeprefix('refs/heads/')} was gone: restored from the run's notes")
+            return rescued
+    return find_run(repository, run)
+
 
 START = ("0", "start")
 INTERRUPT_WAIT_S = 20.0

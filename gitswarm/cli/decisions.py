@@ -1,14 +1,15 @@
-"""A decision told to a person: where the run went, what else there was, and why it was not taken."""
+"""A decision for a person: where it leads, in half a line; or all that was recorded of it, what was not taken too."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.cli.console import FIELD, hanging, labelled, padded, plural
-from gitswarm.cli.opened import Opened, step_name, step_outcome
+from gitswarm.cli.runs import Opened, reason_words, step_name, step_outcome
 from gitswarm.ledger.reading import ends_after, routing_entries
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import Event, EventKind
@@ -23,12 +24,110 @@ from gitswarm.records.routing import (
     JoinOutcome,
     NavigatorUse,
     Proposal,
+    RoutingSource,
     SkipJustification,
     StallState,
     Superseded,
     WhyNow,
 )
 from gitswarm.records.text import columns
+
+_QUIET = frozenset({RoutingSource.FAST_PATH, RoutingSource.DETERMINISTIC})
+_ON = (Action.ADVANCE, Action.TERMINATE)
+_BACK = (Action.LOOP, Action.REPEAT)
+OFF_THE_GRAPH = frozenset({Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES, Action.SKIP})
+_RESIGNED = ("max_iterations_reached", "no_further_help")
+_ENDINGS = {Action.PAUSE: "pause", Action.ESCALATE: "escalate"}
+
+
+class Turn(Struct, frozen=True):
+    """`sign`: `↺` for a way back, `→` for every other one. `who` decided, where the flow's own rules did not."""
+
+    sign: str
+    text: str
+    who: str | None = None
+
+
+def where_to(decision: Decision) -> str:
+    """The next step, with its flow where that is another one."""
+    if decision.to_step is None:
+        return "a person" if decision.decision in (Action.PAUSE, Action.ESCALATE) else "the end"
+    return f"{decision.to_flow}/{decision.to_step}" if decision.to_flow else decision.to_step
+
+
+def turn_of(decision: Decision, *, is_behind: bool = False) -> Turn | None:
+    """None for the plain way on.
+
+    :param is_behind: the run has been at the target already, before or at the step that this is decided after.
+    """
+    is_back = decision.decision in _BACK or (is_behind and decision.decision in (Action.BRANCH, Action.ADVANCE))
+    if _is_quiet(decision) and (_is_return(decision) or (decision.decision in _ON and not is_back)):
+        return None
+    passes = _passes(decision) if is_back else ""
+    reason = short_reason(decision)
+    who = None if decision.routing_source in _QUIET else decision.routing_source.value
+    text = f"{target_text(decision)}{passes}{f' ({who})' if who else ''}"
+    return Turn("↺" if is_back else "→", f"{text}: {reason}" if reason else text, who)
+
+
+def short_reason(decision: Decision) -> str:
+    """The reason in one line; what triggered it, where a navigator gave no other reason."""
+    reason = " ".join(decision.reason.split())
+    if decision.why_now is not None and reason.endswith("the navigator's choice"):
+        reason = " ".join(decision.why_now.trigger.split())
+    return reason_words(reason)
+
+
+def gave_up(decision: Decision) -> bool:
+    """Whether a loop ended though its critic was not content."""
+    return decision.reason.startswith(_RESIGNED)
+
+
+def _is_quiet(decision: Decision) -> bool:
+    """Whether nobody asks why: the graph or an interruption that is over decided, and nothing was given up."""
+    if decision.routing_source not in _QUIET or decision.join is not None or decision.failed:
+        return False
+    return not gave_up(decision)
+
+
+def _is_return(decision: Decision) -> bool:
+    """Back from an interruption: what is done then was decided before it began."""
+    popped = any(event.kind is EventKind.STACK_POP for event in decision.events)
+    return popped and decision.decision not in OFF_THE_GRAPH
+
+
+def _passes(decision: Decision) -> str:
+    state = decision.loop_state
+    if state is None or decision.decision not in (Action.LOOP, Action.BRANCH):
+        return ""
+    return f" ({state.iteration} of {state.max_iterations})"
+
+
+def target_text(decision: Decision) -> str:
+    """Where a decision leads, with what kind of way that is."""
+    if decision.proposal is not None and decision.to_step is None:
+        return f"proposes {', '.join(node.id for node in decision.proposal.nodes)}"
+    if decision.to_step is None:
+        return _ENDINGS.get(decision.decision, "the end")
+    return _off_the_graph(decision) or where_to(decision)
+
+
+def _off_the_graph(decision: Decision) -> str | None:
+    """An interruption by its name, a skip by what is left out, a fork by its branches."""
+    frame = decision.stack[-1] if decision.stack else None
+    kind = decision.decision
+    if kind is Action.DETOUR and frame is not None:
+        return f"sidequest {frame.id}"
+    if kind is Action.INJECT_FLOW:
+        return f"flow {decision.next_flow}"
+    if kind is Action.INJECT_NODES and frame is not None:
+        return f"new {', '.join(node.id for node in frame.nodes)}"
+    if kind is Action.SKIP:
+        return f"{where_to(decision)} without {decision.candidate_id.removeprefix('skip:')}"
+    if kind is Action.FORK and decision.fork is not None:
+        return f"{', '.join(decision.fork.targets)} in parallel"
+    return None
+
 
 _ID_WIDTH = 30
 _TRUTH = {True: "true", False: "false", None: "null"}
@@ -51,7 +150,7 @@ def decision_lines(decision: Decision) -> list[str]:
         *labelled("because", decision.reason),
         *labelled("decided", _how(decision)),
         *labelled("at", decision.ts),
-        *_ways(decision),
+        *_options(decision),
         *_not_taken(why.eliminated, decision.reason),
         *_conditions(decision),
         *_loop(decision),
@@ -86,26 +185,23 @@ def _to(decision: Decision) -> str:
 
 
 def _how(decision: Decision) -> str:
-    took = "" if decision.elapsed_us is None else f", in {_time(decision.elapsed_us)}"
+    ms = None if decision.elapsed_us is None else decision.elapsed_us / 1000
+    took = "" if ms is None else f", in {ms:.1f}ms" if ms < 1000 else f", in {ms / 1000:.1f}s"
     return f"{decision.routing_source}, mode {decision.routing_mode}{took}"
 
 
-def _time(microseconds: int) -> str:
-    return f"{microseconds / 1000:.1f}ms" if microseconds < 1_000_000 else f"{microseconds / 1_000_000:.1f}s"
-
-
-def _ways(decision: Decision) -> list[str]:
+def _options(decision: Decision) -> list[str]:
     """The candidates as a table; an id that is wider than its column has its reason below it."""
     if not decision.candidates:
         return []
     room = min(_ID_WIDTH, max(columns(candidate.candidate_id) for candidate in decision.candidates))
     lines = labelled("options", "> taken, * the default; priority, id, reason")
     for candidate in decision.candidates:
-        lines += _way_row(candidate, room, is_taken=candidate.candidate_id == decision.candidate_id)
+        lines += _option(candidate, room, is_taken=candidate.candidate_id == decision.candidate_id)
     return lines
 
 
-def _way_row(candidate: Candidate, room: int, *, is_taken: bool) -> list[str]:
+def _option(candidate: Candidate, room: int, *, is_taken: bool) -> list[str]:
     marks = f"{'>' if is_taken else ' '}{'*' if candidate.is_default else ' '}"
     first = f"{'':<{FIELD}}{marks} {candidate.priority:>3}  "
     if columns(candidate.candidate_id) <= room:
@@ -150,12 +246,11 @@ def _conditions(decision: Decision) -> list[str]:
 def _loop(decision: Decision) -> list[str]:
     """Nothing of a step that no loop ends at: it counts its executions all the same."""
     state = decision.loop_state
-    ends_loop = decision.decision in (Action.LOOP, Action.BRANCH, Action.REPEAT) or any(
-        candidate.candidate_id.startswith("loop:") for candidate in decision.candidates
-    )
-    ends_loop = ends_loop or (state is not None and state.iteration > 1)
-    passes = f"pass {state.iteration} of at most {state.max_iterations}" if state and ends_loop else ""
-    return labelled("loop", passes) if passes else []
+    if state is None:
+        return []
+    may_loop = any(candidate.candidate_id.startswith("loop:") for candidate in decision.candidates)
+    is_of_loop = may_loop or state.iteration > 1 or decision.decision in (*_BACK, Action.BRANCH)
+    return labelled("loop", f"pass {state.iteration} of at most {state.max_iterations}") if is_of_loop else []
 
 
 def _stall(stall: StallState | None) -> list[str]:
@@ -240,11 +335,11 @@ def _stack(stack: Sequence[Frame]) -> list[str]:
 def _frame(frame: Frame) -> str:
     nodes = f" ({', '.join(node.id for node in frame.nodes)})" if frame.nodes else ""
     after = f"after {frame.flow}/{frame.step}" if frame.step else f"before {frame.flow}"
-    return f"{frame.kind} {frame.id}{nodes}, begun {after}; returns to {way_text(frame.back)}"
+    return f"{frame.kind} {frame.id}{nodes}, begun {after}; returns to {_place(frame.back)}"
 
 
-def way_text(way: Continuation) -> str:
-    """Where a way leads, for a person."""
+def _place(way: Continuation) -> str:
+    """Where it continues."""
     if way.step is not None:
         return f"{way.flow}/{way.step}"
     if way.decision in (Action.PAUSE, Action.ESCALATE):
@@ -253,7 +348,7 @@ def way_text(way: Continuation) -> str:
 
 
 def _resumes(way: Continuation | None) -> list[str]:
-    return labelled("resume", f"continues at {way_text(way)} ({way.decision}): {way.reason}") if way else []
+    return labelled("resume", f"continues at {_place(way)} ({way.decision}): {way.reason}") if way else []
 
 
 def _events(decision: Decision) -> list[str]:

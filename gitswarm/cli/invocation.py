@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitswarm.cli.opened import folder_here
+from gitswarm.cli.runs import folder_here
 from gitswarm.errors import NotARepositoryError, NotFoundError, SpecError
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled

@@ -1,0 +1,254 @@
+"""What commands that show runs share: their arguments, the run that is meant, an entry of its log, and its words."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from msgspec import Struct
+
+from gitswarm.cli.arguments import Argument, Option
+from gitswarm.cli.console import money, plural
+from gitswarm.errors import NotARepositoryError, UsageError
+from gitswarm.git.reader import RepositoryReader, open_reader
+from gitswarm.ledger.finding import find_run, parsed
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import ConcernFields, Timing, existing, standing_after
+from gitswarm.records.execution import SHORT, Result, RunStatus, Status, created_at
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from gitswarm.ledger.overview import RunOverview
+
+RunArgument = Annotated[
+    str | None,
+    Argument(metavar="RUN", help="An id or a part of it; else the run of this worktree, or the newest."),
+]
+StepArgument = Annotated[
+    str | None,
+    Argument(metavar="STEP", help="step, flow/step, step@2, 7, or a commit; else the last one."),
+]
+RunOption = Annotated[str | None, Option("--run", metavar="RUN", help="The run; else as for `log`.")]
+CountOption = Annotated[
+    str | None, Option("-n", "--max-count", metavar="NUMBER", help="At most this many, the newest.")
+]
+JsonFlag = Annotated[bool, Option("--json", help="One JSON document.")]
+
+
+T = TypeVar("T")
+
+
+class Opened(Struct, frozen=True):
+    """A run that a command is about."""
+
+    repository: RepositoryReader
+    layout: RunLayout
+    state: RunState
+
+
+def folder_here() -> Path:
+    """
+    :raises NotARepositoryError: the folder that we stand in is gone or was thrown away.
+    """
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError as error:
+        raise NotARepositoryError("the current folder no longer exists", hint="cd") from error
+    if ".trash" in folder.parts and not (folder / ".git").exists():
+        hint = "cd into the repository, then: git swarm list"
+        raise NotARepositoryError(f"{folder} belongs to a discarded run", hint=hint)
+    return folder
+
+
+def reader_here() -> RepositoryReader:
+    """The repository that we stand in, to read from.
+
+    :raises NotARepositoryError: as `folder_here`, or there is none.
+    """
+    return open_reader(folder_here(), os.environ)
+
+
+def open_run(run: str | None) -> Opened:
+    repository = reader_here()
+    layout = find_run(repository, run)
+    return Opened(repository, layout, replay(repository, layout))
+
+
+def step_name(record: StepRecord) -> str:
+    iteration = record.execution.iteration
+    return f"{record.flow}/{record.step}" + (f"@{iteration}" if iteration > 1 else "")
+
+
+def step_outcome(record: StepRecord) -> str:
+    return record.status.value if record.result is Result.SUCCEEDED else record.result.value
+
+
+def log_entry(opened: Opened, record: StepRecord, took: Timing) -> dict[str, JsonValue]:
+    """One entry of `log --json` (design section 8)."""
+    last = standing_after(opened.repository, opened.layout, record.commit)
+    return {
+        "n": record.number,
+        **plain_step(record),
+        "started_at": took.started_at,
+        "duration_ms": took.duration_ms,
+        "tokens": record.tokens,
+        "cost_usd": record.cost_usd,
+        "routing": None if last is None else _routing(last.plain),
+    }
+
+
+def plain_step(record: StepRecord) -> dict[str, JsonValue]:
+    """What every command says about a step in JSON."""
+    return {
+        "commit": record.commit,
+        "flow": record.flow,
+        "step": record.step,
+        "iteration": record.execution.iteration,
+        "agent": record.execution.agent,
+        "engine": record.engine,
+        "mode": record.mode,
+        "model": record.model,
+        "result": record.result.value,
+        "status": record.status.value,
+        "summary": record.summary,
+    }
+
+
+def _routing(decision: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Without `to_flow` where the next step lies in the same flow."""
+    names = ("decision", "to_step", "to_flow", "routing_source", "reason")
+    return {name: decision[name] for name in names if name != "to_flow" or decision.get(name)}
+
+
+def understood(opened: Opened, record: StepRecord, path: str, parse: Callable[[bytes], T]) -> T:
+    """A file of the step's commit, parsed.
+
+    :raises GarbledError: it holds something else.
+    """
+    return parsed(parse, stored_file(opened, record, path), opened.layout, f"{record.commit[:12]}:{path}")
+
+
+def stored_file(opened: Opened, record: StepRecord, path: str) -> bytes:
+    return existing(opened.repository.objects.file(record.tree, path), record, path)
+
+
+_STATES = {RunStatus.UNPROVEN: "not proven"}
+SUCCESSORS = ("landed", "approved", "rejected", "rehearsal")
+"""What a run that succeeded is called when more is known."""
+
+_PASSED = re.compile(
+    r"(loop_iteration|status|can_further_iteration_help):\w+|no condition holds(: default)?|side by side|in parallel"
+)
+_CONDITION = re.compile(r"==|&&|\|\||^!?(evidence|envelope|state)\.\w")
+_GAVE_UP = re.compile(r"max_iterations_reached:(\d+)")
+_UNITS = ((604_800, "w"), (86_400, "d"), (3_600, "h"), (60, "m"))
+
+
+def state_word(found: RunOverview) -> str:
+    """Its state, and of a run that succeeded what became of it."""
+    if found.starting:
+        return "starting"
+    if found.state is not RunStatus.SUCCEEDED:
+        return _STATES.get(found.state, found.state.value)
+    if found.landed is not None and not found.hint:
+        return "landed"
+    if found.rejected is not None and found.rejected.valid:
+        return "rejected"
+    if found.rehearsal:
+        return "rehearsal"
+    return "approved" if found.approved is not None and found.approved.valid else found.state.value
+
+
+def headline(found: RunOverview) -> str:
+    """`2aa18a  landed: 15 steps, 31 passed, 1200 tokens, $0.12`"""
+    tests = f", {tests_word(found)}" if found.tests is not None else ""
+    used = f"{found.tokens} tokens, {money(found.cost_usd)}"
+    return f"{found.run_id}  {state_word(found)}: {plural(found.steps_executed, 'step')}{tests}, {used}"
+
+
+def about(found: RunOverview) -> str:
+    """`build: Add an answer`"""
+    task = task_title(found)
+    return f"{found.flow}: {task}" if task else found.flow
+
+
+def task_title(found: RunOverview) -> str:
+    """The first line of the task."""
+    return next((line.strip() for line in found.task.splitlines() if line.strip()), "")
+
+
+def task_cell(found: RunOverview) -> str:
+    """Its task, and of a replay whose it is, by the end of that run's id: there is little room."""
+    replayed = f"replay of {found.replay_of[-SHORT:]}" if found.replay_of else ""
+    return ": ".join(part for part in (replayed, task_title(found)) if part) or "-"
+
+
+def severity(concern: ConcernFields) -> str:
+    return "blocking" if concern.blocking else "warning"
+
+
+TEST_VERDICTS = {True: "passed", False: "failed", None: "judged nothing"}
+"""Of a command that tests."""
+
+
+def tests_word(found: RunOverview) -> str:
+    """`31 passed`; `on earlier code`, where what was tested is not the code that the run has now."""
+    if found.tests is None:
+        return "none have run"
+    passed, summary = found.tests.passed, found.tests.summary
+    words = {True: "tests passed", False: "tests failed", None: "no tests judged"}[passed]
+    text = summary if summary[:1].isdigit() else words
+    return text if found.tests.current else f"{text} on earlier code"
+
+
+def tests_cell(found: RunOverview) -> str:
+    """One count: of what failed, else of what passed."""
+    if found.tests is None:
+        return "-"
+    first = found.tests.summary.partition(",")[0]
+    if first[:1].isdigit():
+        return first
+    return {True: "passed", False: "failed", None: "-"}[found.tests.passed]
+
+
+def mark(outcome: str) -> str:
+    """Of a step, by its status, or its result where it has none."""
+    if outcome in (Status.VERIFIED, "succeeded"):
+        return "✓"
+    return {Status.BLOCKED.value: "✗", "failed": "✗", "skipped": "-"}.get(outcome, "!")
+
+
+def age(run_id: str) -> str:
+    """`3m`, `2h`, `5d`: since the run was created."""
+    return age_since(created_at(run_id))
+
+
+def age_since(moment: datetime) -> str:
+    seconds = max(int((datetime.now(UTC) - moment).total_seconds()), 0)
+    return next((f"{seconds // length}{unit}" for length, unit in _UNITS if seconds >= length), "now")
+
+
+def count_of(text: str | None, option: str = "-n") -> int | None:
+    """
+    :raises UsageError: it is not a number.
+    """
+    if text is not None and not text.isdecimal():
+        raise UsageError(f"{option} {text}: not a number", hint=f"{option} 10")
+    return int(text) if text is not None else None
+
+
+def reason_words(reason: str) -> str:
+    """A recorded reason for a person; empty for one that the way itself says, and for conditions of a flow."""
+    gave_up = _GAVE_UP.match(reason)
+    if gave_up:
+        return f"loop gave up after {gave_up[1]} of {gave_up[1]}"
+    if reason == "no_further_help":
+        return "loop ended: no help expected from another pass"
+    return "" if _PASSED.fullmatch(reason) or _CONDITION.search(reason) else reason

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from sys import intern  # pygit2 1.21 never lets go of a name that it looked up: so each is kept once
 from typing import Any, TypeVar
 
 from gitswarm.errors import GarbledError
@@ -165,7 +166,7 @@ class Objects(ObjectReader):
         """The entry of a tree that a path leads to, or None."""
         current: Any = tree_id
         entry = None
-        for part in path.split("/"):
+        for part in map(intern, path.split("/")):
             # A submodule's commit is usually not in this repository.
             tree = self._repository.get(current)
             if not isinstance(tree, pygit2.Tree) or part not in tree:
@@ -235,8 +236,8 @@ class Objects(ObjectReader):
         for name, (object_id, mode) in here.items():
             if object_id is not None:
                 _insert(builder, name, pygit2.Oid(hex=object_id), mode)
-            elif builder.get(name) is not None:
-                builder.remove(name)
+            elif builder.get(intern(name)) is not None:
+                builder.remove(intern(name))
         return _written(builder)
 
     def with_subtree(self, tree_id: str, path: str, subtree: str | None) -> str:
@@ -257,8 +258,8 @@ class Objects(ObjectReader):
         builder = self._builder(tree_id)
         if replaced is not None:
             _insert(builder, head, pygit2.Oid(hex=replaced), pygit2.enums.FileMode.TREE)
-        elif builder.get(head) is not None:
-            builder.remove(head)
+        elif builder.get(intern(head)) is not None:
+            builder.remove(intern(head))
         else:
             return tree_id
         return _written(builder)
@@ -272,7 +273,7 @@ class Objects(ObjectReader):
 
     def _find(self, tree_id: str, path: str) -> Any:
         try:
-            return self._get(tree_id)[path]
+            return self._get(tree_id)[intern(path)]
         except KeyError:
             return None
 
@@ -287,8 +288,8 @@ class Objects(ObjectReader):
         elif entry is not None:
             _insert(builder, head, entry.id, entry.filemode)
             return _written(builder)
-        if builder.get(head) is not None:
-            builder.remove(head)
+        if builder.get(intern(head)) is not None:
+            builder.remove(intern(head))
         return _written(builder)
 
     def entries(self, tree_id: str) -> Entries:
@@ -316,7 +317,7 @@ class Objects(ObjectReader):
     def _subtree(self, tree_id: str | None, name: str) -> str | None:
         if tree_id is None or tree_id == EMPTY_TREE:
             return None
-        tree = self._get(tree_id)
+        tree, name = self._get(tree_id), intern(name)
         if not isinstance(tree, pygit2.Tree) or name not in tree:
             return None
         entry = tree[name]

@@ -12,7 +12,7 @@ import struct
 import weakref
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
@@ -29,7 +29,7 @@ _FAN_OUT = 16
 """So many packs of a kind become one: the longest run has a few dozen of them."""
 
 _MANY_BYTES = 4_000_000
-"""A pack of more is not kept in memory, to be copied into a bigger one."""
+"""A pack of more is not copied into a bigger one."""
 
 _KEPT = b"git-swarm writes objects\n"
 
@@ -38,11 +38,12 @@ STAGED = "swarm-new-"
 its own, as two processes may write the same pack, and nobody but root opens again what is read-only."""
 
 _SMALL = 4096
-_HEAD = 12
+_HEAD, _SEAL = 12, 20
+_FAN = 8 + 4 * 256
+"""Of an index: where the ids begin."""
 
-
-_Entries = dict[bytes, bytes]
-"""Id → what stands in a pack about an object."""
+_Entry = tuple[bytes, bytes]
+"""Id of an object, and what stands in a pack about it."""
 
 
 class Packing:
@@ -62,7 +63,7 @@ class Packing:
         self._written: dict[pygit2.Oid, tuple[int, bytes]] = {}
         self._kept: set[Path] = set()
         weakref.finalize(self, _remove, self._kept)
-        self._packs: list[list[tuple[Path, _Entries]]] = []
+        self._packs: list[list[Path]] = []
         self.durable = False
 
     def add(self, object_id: pygit2.Oid, content: bytes, kind: int) -> None:
@@ -100,13 +101,13 @@ class Packing:
         with self._lock:
             if not self._new:
                 return
-            entries = {object_id.raw: _entry(*found) for object_id, found in self._new.items()}
+            entries = ((object_id.raw, _entry(*found)) for object_id, found in self._new.items())
             try:
-                path = self._write(entries, durable=self.durable)
+                path = self._write(len(self._new), entries, durable=self.durable)
             except OSError as error:
                 raise refusal("cannot write to the object store", str(error)) from error
             self._written, self._new, self._size = self._new, {}, 0
-            self._remember(path, entries, 0)
+            self._remember(path, 0)
 
     def adopt(self, pack: Path) -> None:
         """Moves a pack that git wrote into the store, and what belongs to it."""
@@ -126,58 +127,58 @@ class Packing:
             self._join(every, 0)
             _remove(self._kept)
 
-    def _remember(self, path: Path, entries: _Entries, level: int) -> None:
-        if sum(map(len, entries.values())) > _MANY_BYTES:
-            return
+    def _remember(self, path: Path, level: int) -> None:
+        with suppress(OSError):
+            if path.stat().st_size > _MANY_BYTES:
+                return
         while len(self._packs) <= level:
             self._packs.append([])
-        self._packs[level].append((path, entries))
+        self._packs[level].append(path)
         if len(self._packs[level]) == _FAN_OUT:
             packs, self._packs[level] = self._packs[level], []
             self._join(packs, level + 1)
 
-    def _join(self, packs: Sequence[tuple[Path, _Entries]], level: int) -> None:
-        """What cannot be written stays in many packs, which do as well."""
+    def _join(self, packs: Sequence[Path], level: int) -> None:
+        """What cannot be read or written stays in many packs, which do as well."""
         # An index of several packs goes on naming one that has gone.
         if len(packs) < 2 or any(self._folder.glob("multi-pack-index*")):
             return
-        entries = {object_id: entry for _path, found in packs for object_id, entry in found.items()}
-        with suppress(OSError):
+        with suppress(OSError, _BrokenPackError):
+            places = [_places(path) for path in packs]
             # What it replaces may be on disk for good already: flushed as `git repack` does.
-            path = self._write(entries, durable=True)
-            for replaced, _found in packs:
+            path = self._write(len(set().union(*places)), _entries(packs, places), durable=True)
+            for replaced in {*packs} - {path}:  # one that has all that the others have is the pack that was made
                 # Without its index nobody looks for a pack any more.
                 for suffix in (".idx", ".pack", ".keep"):
                     replaced.with_suffix(suffix).unlink(missing_ok=True)
                 self._kept.discard(replaced.with_suffix(".keep"))
             if renew := self._renew():
                 renew()
-            self._remember(path, entries, level)
+            self._remember(path, level)
 
-    def _write(self, entries: _Entries, *, durable: bool) -> Path:
-        body = b"".join([struct.pack(">4sII", b"PACK", 2, len(entries)), *entries.values()])
-        seal = hashlib.sha1(body, usedforsecurity=False).digest()
-        path = self._folder / f"pack-{seal.hex()}.pack"
-        self._store(path, body + seal, _index(entries, seal), durable=durable)
-        return path
-
-    def _store(self, path: Path, pack: bytes, index: bytes, *, durable: bool) -> None:
+    def _write(self, count: int, entries: Iterable[_Entry], *, durable: bool) -> Path:
+        """
+        :param count: of different objects.
+        """
         staged = self._folder / f"{STAGED}{os.urandom(8).hex()}"
         staged_index = staged.with_suffix(".index")
         self._make_folder()
+        body = _Body(count, entries)
         try:
             # Both first: of a pack without an index nothing would free the room again.
-            _put(staged, pack, durable=durable)
-            _put(staged_index, index, durable=durable)
+            _put(staged, body.pieces(), durable=durable)
+            _put(staged_index, [_index(body.places, body.seal())], durable=durable)
+            path = self._folder / f"pack-{body.seal().hex()}.pack"
             self._keep(path, staged)
             staged.replace(path)
             staged_index.replace(path.with_suffix(".idx"))
-        except OSError:
+        except (OSError, _BrokenPackError):
             staged.unlink(missing_ok=True)
             staged_index.unlink(missing_ok=True)
             raise
         if durable:
             flush_folder(self._folder)
+        return path
 
     def _make_folder(self) -> None:
         if not self._folder.is_dir():
@@ -198,9 +199,66 @@ class Packing:
             keep.write_bytes(_KEPT)
 
 
-def _put(path: Path, content: bytes, *, durable: bool) -> None:
+class _BrokenPackError(Exception):
+    """A pack is not as it was written."""
+
+
+class _Body:
+    """A pack as it is written, piece by piece; of each object the first entry."""
+
+    def __init__(self, count: int, entries: Iterable[_Entry]) -> None:
+        self._count = count
+        self._entries = entries
+        self._hashed = hashlib.sha1(usedforsecurity=False)
+        self.places: dict[bytes, tuple[int, int]] = {}
+        """By id: where it stands, and the checksum."""
+
+    def pieces(self) -> Iterator[bytes]:
+        head = struct.pack(">4sII", b"PACK", 2, self._count)
+        self._hashed.update(head)
+        yield head
+        place = _HEAD
+        for object_id, entry in self._entries:
+            if object_id in self.places:
+                continue
+            self.places[object_id] = (place, zlib.crc32(entry))
+            place += len(entry)
+            self._hashed.update(entry)
+            yield entry
+        yield self.seal()
+
+    def seal(self) -> bytes:
+        return self._hashed.digest()
+
+
+def _places(path: Path) -> dict[bytes, int]:
+    """By id: where an object stands in a pack of ours."""
+    index = path.with_suffix(".idx").read_bytes()
+    count = int.from_bytes(index[_FAN - 4 : _FAN])
+    if len(index) != _FAN + count * (20 + 4 + 4) + 2 * _SEAL:
+        raise _BrokenPackError(path)
+    ids = (index[_FAN + 20 * number : _FAN + 20 * (number + 1)] for number in range(count))
+    return dict(zip(ids, struct.unpack_from(f">{count}I", index, _FAN + count * (20 + 4)), strict=True))
+
+
+def _entries(packs: Sequence[Path], places: Sequence[Mapping[bytes, int]]) -> Iterator[_Entry]:
+    """In the order of the packs; one pack is in memory at a time.
+
+    :raises _BrokenPackError: one is not as it was written.
+    """
+    for path, found in zip(packs, places, strict=True):
+        pack = path.read_bytes()
+        if hashlib.sha1(memoryview(pack)[:-_SEAL], usedforsecurity=False).digest() != pack[-_SEAL:]:
+            raise _BrokenPackError(path)
+        ids = sorted(found, key=found.__getitem__)
+        ends = [*(found[object_id] for object_id in ids[1:]), len(pack) - _SEAL]
+        for object_id, end in zip(ids, ends, strict=True):
+            yield object_id, pack[found[object_id] : end]
+
+
+def _put(path: Path, pieces: Iterable[bytes], *, durable: bool) -> None:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "wb") as file:
-        file.write(content)
+        file.writelines(pieces)
         file.flush()
         if durable:
             os.fsync(file.fileno())
@@ -239,18 +297,19 @@ def _entry(kind: int, content: bytes) -> bytes:
     return bytes(head) + deflate.compress(content) + deflate.flush()
 
 
-def _index(entries: _Entries, seal: bytes) -> bytes:
-    places = dict(zip(entries, accumulate(map(len, entries.values()), initial=_HEAD), strict=False))
-    ids = sorted(entries)
+def _index(places: Mapping[bytes, tuple[int, int]], seal: bytes) -> bytes:
+    """
+    :param places: by id: where an object stands, and the checksum of what stands there.
+    """
+    ids = sorted(places)
     firsts = Counter(object_id[0] for object_id in ids)
     numbers = [2, *accumulate(map(firsts.__getitem__, range(256)))]
-    sums = [zlib.crc32(entries[object_id]) for object_id in ids]
     body = b"".join(
         [
             b"\377tOc",
             struct.pack(">257I", *numbers),
             *ids,
-            struct.pack(f">{2 * len(ids)}I", *sums, *(places[object_id] for object_id in ids)),
+            struct.pack(f">{2 * len(ids)}I", *(places[name][1] for name in ids), *(places[name][0] for name in ids)),
             seal,
         ]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from sys import intern  # as in `objects`
 
 from gitswarm.errors import RefMovedError, is_storage_fault
 from gitswarm.git.libgit2 import pygit2
@@ -39,7 +40,7 @@ class Refs(RefReader):
 
     def _look(self, repository: pygit2.Repository, name: str) -> str | None:
         try:
-            target = repository.lookup_reference(name).resolve().target
+            target = repository.lookup_reference(intern(name)).resolve().target
         except (KeyError, pygit2.InvalidSpecError):
             return None
         except pygit2.GitError as error:

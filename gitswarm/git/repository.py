@@ -21,6 +21,7 @@ from gitswarm.git.sealed import SealedObjects
 from gitswarm.git.tree_changes import Diffs
 
 _CACHED_TREE_BYTES = 1 << 20
+_CACHED_BYTES = 2 << 20
 _FIRST = 1_000
 """Before the backends for files, which would look at the disk first."""
 
@@ -48,6 +49,8 @@ class Repository(RepositoryReader):
         pygit2.settings.enable_strict_object_creation(value=False)
         # Trees above 4 KiB would be read from disk each time: a folder of 100 files is one.
         pygit2.settings.cache_object_limit(pygit2.enums.ObjectType.TREE, _CACHED_TREE_BYTES)
+        # A step reads what the one before it wrote; what older ones wrote would stay in memory, 20 KB a step.
+        pygit2.settings.cache_max_size(_CACHED_BYTES)
         try:
             self._pygit2 = pygit2.Repository(str(place.common_dir))
         except pygit2.GitError as error:

@@ -6,6 +6,7 @@ import errno
 import gc
 import shutil
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,29 @@ def test_many_writes_are_few_packs_and_one_in_the_end(project: Project, reposito
     assert project.git("fsck", "--full", "--strict", "--no-dangling") == ""
     # libgit2 reads them too, which saw packs come and go.
     assert [len(repository.objects.names(each, "folder")) for each in known] == list(range(1, 301))
+
+
+def test_what_is_written_twice_is_not_lost_when_packs_become_one(project: Project, repository: Repository) -> None:
+    with repository.packed():
+        for contents in ([b"once", b"again"], [b"again"], [b"once", b"again"]):
+            blobs = [repository.objects.write_blob(content) for content in contents]
+            repository.objects.flush()
+    assert [project.git("cat-file", "-p", blob) for blob in blobs] == ["once", "again"]
+    assert len(packs(repository)) == 1
+
+
+def test_a_pack_that_was_damaged_is_not_copied_into_another(project: Project, repository: Repository) -> None:
+    with repository.packed():
+        repository.objects.write_blob(b"one")
+        repository.objects.flush()
+        (damaged,) = packs(repository, "pack")
+        whole = repository.objects.write_blob(b"two")
+        repository.objects.flush()
+        content = bytearray(damaged.read_bytes())
+        content[-25] ^= 1
+        damaged.chmod(0o644)
+        damaged.write_bytes(content)
+    assert (len(packs(repository)), project.git("cat-file", "-p", whole)) == (2, "two")
 
 
 def test_a_repository_that_nobody_uses_any_more_lets_go_of_its_packs(project: Project) -> None:
@@ -130,7 +154,7 @@ def test_what_is_half_written_is_no_git_prune_s_and_gone_when_there_is_no_room(
     """And two processes that write the same pack at once do not write the same file."""
     names: list[str] = []
 
-    def no_room(path: Path, content: bytes, *, durable: bool) -> None:
+    def no_room(path: Path, content: Iterable[bytes], *, durable: bool) -> None:
         names.append(path.name)
         put_down(path, content, durable=durable)
         if path.suffix == ".index":

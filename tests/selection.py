@@ -14,6 +14,7 @@ _LONG = (
     "test_model",
     "claude/test_faults",
     "claude/test_policy_gate",
+    "fleet/test_fleet_kills",
     "test_guarantee_1_kill",
     "test_guarantee_9_crowd",
     "test_forks_kill",

@@ -14,7 +14,8 @@ from gitswarm.cli.fleet import worker
 from tests.fleet.fleets import STEPS, FleetProject, fleet_project, joined, listening, processes_of, send
 from tests.waiting import DEADLINE_S, ends_within, wait_until
 
-pytestmark = pytest.mark.soak
+soak = pytest.mark.soak
+EIGHT_OR_FIFTY = pytest.mark.parametrize("runs", [8, pytest.param(50, marks=soak)])
 
 
 @pytest.fixture
@@ -38,6 +39,7 @@ def tasks(fleet: FleetProject, count: int) -> str:
     return fleet.issues(*(f"task {number}" for number in range(count)))
 
 
+@soak
 @pytest.mark.parametrize("runs", [16, 50])
 def test_many_runs_never_take_more_slots_than_there_are(fleet: FleetProject, runs: int) -> None:
     issues, script = tasks(fleet, runs), fleet.script()
@@ -52,6 +54,49 @@ def test_many_runs_never_take_more_slots_than_there_are(fleet: FleetProject, run
 SLEEPING = "touch '{door}/second'; sleep 1.5"
 
 
+@EIGHT_OR_FIFTY
+def test_of_three_machines_one_dies_and_one_freezes_and_wakes_up(fleet: FleetProject, runs: int) -> None:
+    with_hub(fleet)
+    url, (_scheduler, _one, _two, three) = joined(fleet, ["one", "two", "three"], slots=2, ttl="4s")
+    words = ("--issues", tasks(fleet, runs), "--flow", "trip", "--scheduler", url)
+    run = fleet.begin("fleet", "run", *words, "--script", fleet.script(SLEEPING))
+    dying, freezing = fleet.door / "two", fleet.door / "three"
+    wait_until(lambda: all(list(each.glob("*.swarm/run-*")) for each in (dying, freezing)), "all work")
+    wait_until((fleet.door / "second").exists, "a second step is executed")
+    send(processes_of(dying), signal.SIGKILL)
+    send(processes_of(freezing), signal.SIGSTOP)
+    said = run.communicate(timeout=10 * DEADLINE_S)[0]
+    assert run.returncode == 0, said
+    send(processes_of(freezing), signal.SIGCONT)
+    wait_until(lambda: not [pid for pid in processes_of(freezing) if pid != three], "all have ended")
+    told = "".join(file.read_text(encoding="utf-8") for file in (freezing / "logs").iterdir())
+    assert "belongs to" in told
+    check_whole(fleet, runs)
+
+
+@EIGHT_OR_FIFTY
+def test_a_scheduler_and_a_worker_are_killed_and_the_same_line_finishes(fleet: FleetProject, runs: int) -> None:
+    """Of the worker the process alone: what it has started is told to end."""
+    with_hub(fleet)
+    url, (scheduler, worker_process) = joined(fleet, ["one"], slots=3)
+    options = ("--issues", tasks(fleet, runs), "--flow", "trip", "--script", fleet.script(SLEEPING))
+    run = fleet.begin("fleet", "run", *options, "--scheduler", url)
+    wait_until((fleet.door / "second").exists, "a second step is executed")
+    os.killpg(scheduler, signal.SIGKILL)
+    said = run.communicate(timeout=5 * DEADLINE_S)[0]
+    assert (run.returncode, "the scheduler is gone" in said) == (1, True)
+    os.kill(worker_process, signal.SIGKILL)
+    wait_until(lambda: not processes_of(fleet.door / "one"), "nobody works any more")
+
+    url, _groups = joined(fleet, ["two"], slots=3)
+    again = fleet.begin("fleet", "run", *options, "--scheduler", url)
+    said = again.communicate(timeout=10 * DEADLINE_S)[0]
+
+    assert again.returncode == 0, said
+    check_whole(fleet, runs)
+
+
+@soak
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_machine_that_is_lost_in_the_middle_of_a_step(fleet: FleetProject, sent: signal.Signals) -> None:
     """Killed with all its processes; or frozen until it is given up, and awake again when others have its runs."""
@@ -73,6 +118,7 @@ def test_a_machine_that_is_lost_in_the_middle_of_a_step(fleet: FleetProject, sen
     check_whole(fleet, 6)
 
 
+@soak
 def test_a_scheduler_that_was_killed_is_no_loss(fleet: FleetProject) -> None:
     with_hub(fleet)
     url, (scheduler, *_workers) = joined(fleet, ["one"], slots=3)
@@ -93,6 +139,7 @@ def test_a_scheduler_that_was_killed_is_no_loss(fleet: FleetProject) -> None:
     check_whole(fleet, 6)
 
 
+@soak
 @pytest.mark.parametrize("sent", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGKILL]])
 def test_a_fleet_that_was_ended_is_finished_by_the_same_line(fleet: FleetProject, sent: list[signal.Signals]) -> None:
     issues, script = tasks(fleet, 4), fleet.script(SLEEPING)
@@ -112,6 +159,7 @@ def test_a_fleet_that_was_ended_is_finished_by_the_same_line(fleet: FleetProject
     check_whole(fleet, 4)
 
 
+@soak
 def test_no_run_is_begun_when_the_money_is_spent(fleet: FleetProject) -> None:
     options = ("--issues", tasks(fleet, 3), "--flow", "trip", "--workers", "1", "--script", fleet.script(cost=0.5))
     run = fleet.begin("fleet", "run", *options, "--max-cost", "1.5")
@@ -121,6 +169,7 @@ def test_no_run_is_begun_when_the_money_is_spent(fleet: FleetProject) -> None:
     assert list(fleet.steps_on_hub().values()) == [list(STEPS)] * 2
 
 
+@soak
 def test_a_run_that_dies_three_times_waits_for_a_person(fleet: FleetProject) -> None:
     script = fleet.script("[ -e '{door}/mended' ] || kill -9 \"$PPID\"")
     options = ("--issues", tasks(fleet, 1), "--flow", "trip", "--workers", "1", "--script", script)
@@ -147,6 +196,7 @@ def certificate(fleet: FleetProject) -> tuple[str, ...]:
     return ("--tls-ca", cert, "--tls-cert", cert, "--tls-key", key)
 
 
+@soak
 @pytest.mark.parametrize("state", ["idle", "works", "works for a frozen scheduler"])
 def test_a_worker_under_tls_ends_when_it_is_told_to(fleet: FleetProject, state: str) -> None:
     """With all that works for it; and until then only loopback could be reached."""
@@ -177,6 +227,7 @@ def test_a_worker_under_tls_ends_when_it_is_told_to(fleet: FleetProject, state: 
     check_whole(fleet, 2)
 
 
+@soak
 def test_a_worker_ends_whatever_dask_waits_for(fleet: FleetProject) -> None:
     with_hub(fleet)
     hangs = "import time\ndef dask_teardown(worker):\n    time.sleep(1000)\n"

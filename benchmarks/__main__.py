@@ -49,6 +49,7 @@ BENCHMARKS = (
     Benchmark("projection_cost", "--runs 20 --rounds 3"),
     Benchmark("page_cost", "--runs 200 --rounds 3"),
     Benchmark("hub_push", "--steps 20 --runs 0"),
+    Benchmark("hub_scale", "--runs 100 --rounds 3 --steps 4 --fold 20", "--refs packed"),
     Benchmark("fleet_cost", "--runs 8 --rounds 1"),
 )
 

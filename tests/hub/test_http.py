@@ -26,8 +26,19 @@ HIDDEN = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "transfer.hideRefs", "GIT
 """What the door for people sets, which leads to the same repository."""
 
 
+TEAM = {
+    "GIT_NAMESPACE": "team",
+    "GIT_CONFIG_COUNT": "2",
+    **{f"GIT_CONFIG_KEY_{number}": "receive.hideRefs" for number in range(2)},
+    "GIT_CONFIG_VALUE_0": "^refs/",
+    "GIT_CONFIG_VALUE_1": "!^refs/namespaces/team/",
+}
+"""What the door of one team sets, which has a namespace of the repository to itself."""
+
+
 class Backend(BaseHTTPRequestHandler):
-    """`/runs/hub.git`, with a password, for runs; `/code/hub.git` for people who read the code."""
+    """With a password, `/runs/hub.git` for runs, and `/team/hub.git` for those of one team; `/code/hub.git` for
+    people who read the code."""
 
     root: Path
 
@@ -35,7 +46,7 @@ class Backend(BaseHTTPRequestHandler):
         path, _mark, query = self.path.partition("?")
         door, _slash, rest = path.removeprefix("/").partition("/")
         asked = base64.b64encode(b"agent:secret").decode()
-        if door == "runs" and self.headers["Authorization"] != f"Basic {asked}":
+        if door != "code" and self.headers["Authorization"] != f"Basic {asked}":
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="runs"')
             self.send_header("Content-Length", "0")
@@ -51,7 +62,8 @@ class Backend(BaseHTTPRequestHandler):
             "REQUEST_METHOD": self.command,
             "CONTENT_TYPE": self.headers.get("Content-Type", ""),
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-            **({"REMOTE_USER": "agent"} if door == "runs" else HIDDEN),
+            **(HIDDEN if door == "code" else {"REMOTE_USER": "agent"}),
+            **(TEAM if door == "team" else {}),
         }
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         answer = subprocess.run(["git", "http-backend"], input=body, env=env, capture_output=True, check=True).stdout
@@ -84,7 +96,8 @@ def clones(tmp_path: Path) -> Iterator[Clones]:
         for project in (made.here, made.there):
             project.git("remote", "set-url", "hub", url(server, "runs"))
             project.git("config", "credential.helper", "!printf 'username=agent\\npassword=secret\\n' #")
-            project.git("config", "swarm-test.code", url(server, "code"))
+            for door in ("code", "team"):
+                project.git("config", f"swarm-test.{door}", url(server, door))
         yield made
         server.shutdown()
 
@@ -116,6 +129,28 @@ def test_a_run_is_taken_over_and_archived_over_http(clones: Clones) -> None:
     there.swarm("gc", "--hub", "--archive", "0s")
     assert [each["archived"] for each in here.json("list", "--hub", "--all")] == [True]
     assert "promisor" not in (here.root / ".git" / "config").read_text(encoding="utf-8")
+
+
+@pytest.mark.soak
+def test_a_team_has_a_namespace_of_the_hub_to_itself(clones: Clones) -> None:
+    here, there = clones.here, clones.there
+    (clones.hub / "hooks" / "pre-receive").unlink()
+    here.swarm(*clones.start())
+    (other,) = here.json("list", "--hub")
+    clones.on_hub("update-ref", "refs/namespaces/team/refs/heads/main", "main")
+    for project in (here, there):
+        project.git("remote", "set-url", "hub", project.git("config", "swarm-test.team"))
+    assert here.json("list", "--hub") == []
+
+    here.swarm(*clones.start(), "--until", "first")
+    (listed,) = there.json("list", "--hub")
+    there.swarm("resume", "--hub")
+    assert there.json("status", "--hub")["state"] == "succeeded"
+    here.swarm("pull", listed["run_id"])
+    assert here.json("log", listed["run_id"]) == there.json("log", listed["run_id"])
+    there.swarm("gc", "--hub", "--archive", "0s")
+    assert [each["run_id"] for each in here.json("list", "--hub", "--all")] == [listed["run_id"]]
+    assert clones.run == other["run_id"]
 
 
 def test_what_a_hub_refuses_is_told_in_its_own_words(clones: Clones) -> None:

@@ -81,8 +81,8 @@ class RoutingNote(Struct, frozen=True):
 def _entry(packed: str) -> Entry | None:
     try:
         fields = json.loads(packed)
-        taken_back = isinstance(fields, dict) and "superseded_by" in fields
-        return (Superseded if taken_back else Decision).model_validate(fields)
+        is_superseding = isinstance(fields, dict) and "superseded_by" in fields
+        return (Superseded if is_superseding else Decision).model_validate(fields)
     except (ValueError, RecursionError):
         return None
 

@@ -1,1 +1,1 @@
-"""The nouns that cross layers and are stored in git: one class, one module each."""
+"""The nouns that cross layers and are stored in git, a module for each subject."""

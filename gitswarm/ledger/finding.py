@@ -76,12 +76,11 @@ def _archived(repository: RepositoryReader, text: str, wanted: str) -> RunLayout
     if found:
         what = f"{found[0].run_id} is archived" if len(found) == 1 else f"'{text}' matches {len(found)} archived runs"
         raise NotFoundError(what, hint=f"git swarm discard --restore {found[0].run_id}")
-    gone = [run for run in discarded_runs(repository) if wanted in run.run_id]
+    gone = [run.run_id for run in discarded_runs(repository) if wanted in run.run_id]
+    if len(gone) == 1:
+        raise NotFoundError(f"{gone[0]} was discarded", hint=f"git swarm discard --restore {gone[0]}")
     if gone:
-        what = f"{gone[0].run_id} was discarded" if len(gone) == 1 else f"'{text}' matches {len(gone)} discarded runs"
-        raise NotFoundError(
-            what, hint=f"git swarm discard --restore {gone[0].run_id if len(gone) == 1 else ''}".strip()
-        )
+        raise NotFoundError(f"'{text}' matches {len(gone)} discarded runs", hint="git swarm discard --restore")
     raise NotFoundError(f"no run matches '{text}'", hint="git swarm list")
 
 

@@ -75,7 +75,7 @@ def read_lines(content: bytes) -> list[LoggedEvent]:
 
 
 def current(events: Iterable[LoggedEvent]) -> list[LoggedEvent]:
-    """One stream for readers: ends that a resume went on from are dropped, only the last one stays."""
+    """One stream for readers: ends that a resume continued from are dropped, only the last one stays."""
     kept = list(events)
     last = len(kept) - 1
     return [event for index, event in enumerate(kept) if event.kind not in TERMINAL_KINDS or index == last]

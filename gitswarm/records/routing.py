@@ -350,7 +350,7 @@ class Decision(Choice):
         plain["explanation"] = _without_nulls(self.explanation, "stall", "navigator")
         return {name: plain[name] for name in type(self).model_fields if name in plain}
 
-    def told(self) -> dict[str, JsonValue]:
+    def audit_fields(self) -> dict[str, JsonValue]:
         """What its audit event holds of it (seed 000)."""
         plain = self.to_plain()
         return {"from_step": self.from_step, **{name: plain[name] for name in AUDITED if name in plain}}

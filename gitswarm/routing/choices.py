@@ -44,7 +44,7 @@ MAX_FINDING_REPEATS = 2
 MAX_FINDING_REPEATS_IN_RUN = 6
 
 MAX_REPEATS = 3
-"""Executions of a step in a row, when nothing but a wish to have it repeated calls for them."""
+"""Executions of a step in a row, when nothing but a request to repeat it calls for them."""
 
 
 class Rules(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The one driver: fast path, graph and conditions, navigator, the agent's own wish, a person. Pure; the ledger
+"""The one driver: fast path, graph and conditions, navigator, the agent's own signal, a person. Pure; the ledger
 records what it decides, and the same situation always gives the same choice."""
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ class _Chosen(Struct, frozen=True):
 
 
 def _choose(situation: Situation, transitions: Transitions, default: Candidate, *, is_open: bool) -> _Chosen:
-    """The navigator, the agent's wish, else the default; signals that may not count are reported."""
+    """The navigator, the agent's signal, else the default; signals that may not count are reported."""
     rules = situation.rules
     transitions = replace(transitions, options=_including(default, transitions.options))
     rejected: tuple[Event, ...] = ()

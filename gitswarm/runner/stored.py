@@ -140,7 +140,7 @@ def text_of(objects: Objects, tree: str, path: str) -> str | None:
 
 def route_event(decision: Decision) -> Event:
     """The audit event of a decision (seed 000)."""
-    return Event(EventKind.ROUTE_DECISION, decision.told())
+    return Event(EventKind.ROUTE_DECISION, decision.audit_fields())
 
 
 def incoming_decision(session: Session, record: StepRecord) -> Choice:

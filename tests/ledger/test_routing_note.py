@@ -230,4 +230,4 @@ def test_a_stored_entry_is_read_and_written_again_byte_for_byte() -> None:
 def test_the_audit_event_of_a_decision_has_the_part_that_says_where_it_leads() -> None:
     (decision,) = parse_note(STORED.encode())
     assert isinstance(decision, Decision)
-    assert json.dumps(decision.told()) == AUDIT_EVENT
+    assert json.dumps(decision.audit_fields()) == AUDIT_EVENT

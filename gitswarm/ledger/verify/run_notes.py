@@ -99,6 +99,6 @@ def check_decision(link: Link, files: CommitFiles, today: RunNotes) -> Iterator[
 
 def _is_logged_as(decision: Decision, payload: Mapping[str, JsonValue]) -> bool:
     """Each target of a fork logs it as the decision that leads there."""
-    logged = decision.told()
+    logged = decision.audit_fields()
     targets = [decision.to_step, *(decision.fork.pending if decision.fork else ())]
     return any({**logged, "to_step": target} == payload for target in targets)

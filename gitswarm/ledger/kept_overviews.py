@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, Struct
@@ -24,22 +24,15 @@ from gitswarm import __version__
 from gitswarm.git.object_reader import hash_object
 from gitswarm.git.owners import locks_folder, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.approval import LandingConflict
 from gitswarm.ledger.archive import OVERVIEW, archived_file, printed_objects
-from gitswarm.ledger.last_tests import LastTests
 from gitswarm.ledger.layout import RunLayout, run_of
 from gitswarm.ledger.overview import (
-    ApprovalFields,
-    BudgetFields,
-    LandedOn,
     Listed,
-    OpenInterruption,
     RunOverview,
     overview,
     overviews,
 )
-from gitswarm.ledger.stored_json import ConcernFields
-from gitswarm.records.execution import BRANCH_PREFIX, RunStatus
+from gitswarm.records.execution import BRANCH_PREFIX
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -185,32 +178,8 @@ def archived_overview(repository: RepositoryReader, layout: RunLayout) -> RunOve
 
 
 def overview_of(plain: JsonValue) -> RunOverview:
-    """What `to_plain` wrote, also an earlier version's; without the worktree, which is not the run's own.
+    """What `to_plain` wrote, also an earlier or a later version's; without the worktree, which is not the run's own.
 
-    :raises LookupError, TypeError, ValueError: it wrote no such thing.
+    :raises ValueError: it wrote no such thing.
     """
-    whole = _known(RunOverview, plain)
-    return RunOverview(
-        **{
-            **whole,
-            "state": RunStatus(whole["state"]),
-            "stack": tuple(OpenInterruption(**_known(OpenInterruption, each)) for each in whole["stack"]),
-            "open_concerns": tuple(ConcernFields(**_known(ConcernFields, each)) for each in whole["open_concerns"]),
-            "approved": _one(ApprovalFields, whole["approved"]),
-            "rejected": _one(ApprovalFields, whole["rejected"]),
-            "landed": _one(LandedOn, whole["landed"]),
-            "tests": _one(LastTests, whole["tests"]),
-            "budget": _one(BudgetFields, whole["budget"]),
-            "conflict": _one(LandingConflict, whole.get("conflict")),
-            "worktree": None,
-        }
-    )
-
-
-def _one(kind: Any, plain: JsonValue) -> Any:
-    return kind(**_known(kind, plain)) if isinstance(plain, dict) else None
-
-
-def _known(kind: Any, plain: Any) -> dict[str, Any]:
-    """Without what a later version added."""
-    return {name: plain[name] for name in kind.__struct_fields__ if name in plain}
+    return replace(msgspec.convert(plain, RunOverview), worktree=None)

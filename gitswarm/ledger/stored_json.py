@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from gitswarm.errors import NotFoundError
@@ -136,10 +137,7 @@ def timing(content: bytes) -> Timing:
 
     :raises ValueError: it is no receipt.
     """
-    match json.loads(content):
-        case {"started_at": str(started), "duration_ms": int(duration)}:
-            return Timing(started, duration)
-    raise ValueError("no receipt")
+    return msgspec.json.decode(content, type=Timing)
 
 
 def timings(repository: RepositoryReader, state: RunState) -> list[Timing]:

@@ -162,8 +162,8 @@ class SealedObjects:
         for name in sorted(before.keys() | after.keys()):
             left, right = before.get(name), after.get(name)
             path = f"{folder}{name}"
-            was, left = (left.id, None) if left and left.is_folder else (EMPTY_TREE, left)
-            is_now, right = (right.id, None) if right and right.is_folder else (EMPTY_TREE, right)
+            was, left = (left.id, None) if left and left.mode == DIRECTORY else (EMPTY_TREE, left)
+            is_now, right = (right.id, None) if right and right.mode == DIRECTORY else (EMPTY_TREE, right)
             found += self.changes(was, is_now, f"{path}/") if was != is_now else ()
             if left != right:
                 found.append(TreeChange(path, left, right))

@@ -12,17 +12,9 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence, concerns_trailer
 from gitswarm.records.execution import Execution, Result
 from gitswarm.records.receipt import Receipt
-from gitswarm.records.text import written
+from gitswarm.records.text import words, written
 
-_OF_RECORDS = (
-    "Swarm-Engine",
-    "Swarm-Model",
-    "Swarm-Status",
-    "Swarm-Result",
-    "Swarm-Tokens",
-    "Swarm-Cost-USD",
-    "Swarm-Concerns",
-)
+_OF_RECORDS = words("Swarm-Engine Swarm-Model Swarm-Status Swarm-Result Swarm-Tokens Swarm-Cost-USD Swarm-Concerns")
 
 
 class ExecutionRecords(Struct, frozen=True):
@@ -48,12 +40,8 @@ class ExecutionRecords(Struct, frozen=True):
         :param place: trailers about where in the run the step is executed.
         :param seq: how many events it has.
         """
-        said = {
-            **receipt_trailers(self.receipt),
-            **envelope_trailers(self.envelope),
-            **evidence_trailers(self.evidence),
-        }
-        facts = {name: said[name] for name in _OF_RECORDS}
+        known = receipt_trailers(self.receipt) | envelope_trailers(self.envelope) | evidence_trailers(self.evidence)
+        facts = {name: known[name] for name in _OF_RECORDS}
         trailers = {"Swarm-Kind": Kind.STEP, **execution.trailers, **place, **facts, "Swarm-Seq": str(seq)}
         summary = self.envelope.summary
         return CommitMessage(f"{subject_start(execution)}{summary}", summary, trailers)

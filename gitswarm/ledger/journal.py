@@ -58,7 +58,7 @@ _REQUIRED: dict[EventKind, tuple[str, ...]] = {
 }
 
 
-def payload_problems(event: Event) -> list[str]:
+def payload_problems(event: Event | LoggedEvent) -> list[str]:
     """What is missing in an event's payload; empty when it keeps the contract."""
     return [f"{event.kind}: '{key}' is missing" for key in _REQUIRED[event.kind] if key not in event.payload]
 

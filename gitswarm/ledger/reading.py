@@ -4,6 +4,7 @@ JSON each, append-only, at most 76 columns wide), its commits in order, the file
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import TypeVar
@@ -94,17 +95,9 @@ def standing(entries: list[Entry]) -> Decision | None:
 
 
 def _fold(text: str, width: int) -> list[str]:
-    lines: list[str] = []
-    line: list[str] = []
-    length = 0
-    for word in text.split(" "):
-        if line and length + 1 + len(word) > width:
-            lines.append(" ".join(line))
-            line, length = [], 0
-        length += len(word) + (1 if line else 0)
-        line.append(word)
-    lines.append(" ".join(line))
-    return lines
+    """Lines that are not wider, unless they are one word: joined by blanks they are the text."""
+    lines = re.findall(rf"(.{{0,{width}}}(?= |\Z)|[^ ]+)(?: |\Z)", text, re.DOTALL)
+    return lines if " ".join(lines) == text else lines[:-1]  # the end may be found twice
 
 
 def live_journals(repository: RepositoryReader, layout: RunLayout) -> list[OpenJournal]:

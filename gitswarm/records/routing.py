@@ -352,7 +352,8 @@ class Decision(Choice):
 
     def audit_fields(self) -> dict[str, JsonValue]:
         """What its audit event holds of it (seed 000)."""
-        plain = self.to_plain()
+        absent = {name for name in _RARE if not getattr(self, name)}
+        plain = self.model_dump(mode="json", include=set(AUDITED) - absent)
         return {"from_step": self.from_step, **{name: plain[name] for name in AUDITED if name in plain}}
 
     @property

@@ -180,8 +180,6 @@ def check_start(link: Link, earlier: Container[str]) -> Iterator[Mismatch]:
     start = link.trailers.get("Swarm-Fork")
     if start is not None and start not in earlier:
         yield link.finding("forks", f"Swarm-Fork names {start}, which is not an earlier commit of the run")
-    if link.parallel and start != link.parent:
-        yield link.finding("forks", f"its parent is not the fork {start}")
 
 
 def check_replay(link: Link, sibling: Link | None) -> Iterator[Mismatch]:

@@ -15,7 +15,7 @@ from gitswarm.ledger.layout import HUMAN, KERNEL, STORED_AS_THEY_ARE, expired_ev
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.commit_reader import Link, Mismatch, shown, step_files
 from gitswarm.records.envelope import Envelope
-from gitswarm.records.event import Event, LoggedEvent, TranscriptLine
+from gitswarm.records.event import LoggedEvent, TranscriptLine
 from gitswarm.records.evidence import DiffSummary, Evidence
 from gitswarm.records.execution import RUNS_FOLDER, Execution
 from gitswarm.records.receipt import PartialHandoff, Receipt
@@ -172,7 +172,7 @@ def _only(model: type[RecordT], found: Mapping[str, Record]) -> dict[str, Record
 def check_payloads(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
     """What is missing in the payloads."""
     for event in files.events:
-        for problem in payload_problems(Event(event.kind, event.payload)):
+        for problem in payload_problems(event):
             yield link.finding("schemas", f"line {event.seq}: {problem}", link.events)
 
 

@@ -30,7 +30,7 @@ _GITHUB = "noreply@github.com"
 
 def read_notes(refs: Refs, reader: LinkReader, layout: RunLayout) -> RunNotes:
     """Today's notes of a run; what cannot be read of them is a finding of the reader."""
-    events, routing = (_noted(refs, reader, ref) for ref in (layout.events_notes, layout.routing_notes))
+    events, routing = (noted(refs, reader, ref) for ref in (layout.events_notes, layout.routing_notes))
     notes = {}
     for commit, blob_id in (routing or {}).items():
         where = partial(_unreadable_note, layout.routing_notes, commit)
@@ -45,7 +45,7 @@ def _unreadable_note(ref: str, commit: str, message: str) -> Mismatch:
     return Mismatch(commit=commit, check="notes", path=ref, message=message)
 
 
-def _noted(refs: Refs, reader: LinkReader, ref: str) -> dict[str, str] | None:
+def noted(refs: Refs, reader: LinkReader, ref: str) -> dict[str, str] | None:
     """Commit → id of its note; None: there is no such ref."""
     try:
         tip = refs.read(ref)

@@ -6,7 +6,7 @@ It also says relative to which commit the run is sound: git's own ids carry the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
@@ -39,37 +39,12 @@ from gitswarm.ledger.verify.run_refs import (
     check_ref,
     interrupted,
     landings_anywhere,
+    noted,
     read_notes,
     remote_tips,
     sibling_commits,
     statements,
 )
-
-
-class Witnesses(Struct, frozen=True):
-    """Commits that others say the run had. `given`: by who asks; `landed`: by target branches; `remotes`: when they
-    were asked last; `approved`: by the chain itself."""
-
-    given: str | None
-    landed: Sequence[str]
-    remotes: Sequence[str]
-    approved: Sequence[str]
-
-    def trusted(self, chain: Sequence[str]) -> str | None:
-        """The commit to rely on; None: nothing but the branch itself knows the run."""
-        known = (*((self.given,) if self.given else ()), *self.landed, *self.remotes, *self.approved)
-        return next((commit for commit in known if commit in chain), None)
-
-    def check(self, chain: Sequence[str], kept: Callable[[], Iterable[str]]) -> Iterator[Mismatch]:
-        """
-        :param kept: commits that the run had and knows of, but off its branch.
-        """
-        if self.given is not None and self.given not in chain:
-            yield Mismatch(commit=self.given, check="chain", message="the trusted tip is not on the branch")
-        message = "a remote had the run's branch here; it is no longer on the branch, and nothing was set aside"
-        for commit in self.remotes:
-            if commit not in chain and commit not in kept():
-                yield Mismatch(commit=commit, check="chain", message=message)
 
 
 def verify_run(repository: Repository, layout: RunLayout, trusted: str | None = None) -> Report:
@@ -91,19 +66,16 @@ def verify_run(repository: Repository, layout: RunLayout, trusted: str | None = 
     run.check_chain()
     run.check_siblings()
     landed = run.check_landings()
-    witnesses = Witnesses(
-        trusted,
-        [landing.approved for landing in landed],
-        list(remote_tips(repository.refs, layout)),
-        [each.about for each in reversed(run.statements) if each.kind is ApprovalKind.APPROVES],
-    )
-    run.findings += witnesses.check(chain.ids, run.kept)
+    run.findings += run.check_known(trusted)
     run.findings += run.reader.findings
     run.counts["objects"] = objects.seen
+    approved = [each.about for each in reversed(run.statements) if each.kind is ApprovalKind.APPROVES]
+    witnesses = (trusted, *(each.approved for each in landed), *remote_tips(repository.refs, layout), *approved)
+    on_chain = set(chain.ids)
     return Report(
         run_id=layout.run_id,
         tip=tip,
-        trusted=witnesses.trusted(chain.ids),
+        trusted=next((commit for commit in witnesses if commit in on_chain), None),
         commits=len(chain.commits) + len(run.siblings),
         findings=tuple(_in_order(run.findings, [*chain.ids, *run.siblings])),
         checks={check: run.counts[check] for check in CHECKS},
@@ -142,7 +114,8 @@ class _Verification(Struct):
             message = f"{layout.base_ref} points here, the run began on {chain.base}"
             yield Mismatch(commit=base, check="chain", message=message)
         own = next((item.id for item in reversed(chain.commits) if item.layout == layout), None)
-        if own is None or chain.findings:
+        known = {item.id for item in chain.commits}
+        if own is None or chain.findings or not (noted(refs, self.reader, layout.events_notes) or {}).keys() - known:
             return
         try:
             found = find_orphaned_commits(self.repository, layout, own)
@@ -229,7 +202,17 @@ class _Verification(Struct):
             self.add("approval", check_landings(self.repository, layout, found, self.statements, self.chain))
         return found
 
-    def kept(self) -> set[str]:
+    def check_known(self, trusted: str | None) -> Iterator[Mismatch]:
+        """What others say that the run had is on its branch: who asks, and remotes when they were asked last."""
+        chain = self.chain.ids
+        if trusted is not None and trusted not in chain:
+            yield Mismatch(commit=trusted, check="chain", message="the trusted tip is not on the branch")
+        message = "a remote had the run's branch here; it is no longer on the branch, and nothing was set aside"
+        for commit in remote_tips(self.repository.refs, self.layout):
+            if commit not in chain and commit not in self._kept():
+                yield Mismatch(commit=commit, check="chain", message=message)
+
+    def _kept(self) -> set[str]:
         """Commits that were set aside: what a rollback took off the branch."""
         objects, refs = self.reader.objects, self.repository.refs
         known = set(self.chain.ids)

@@ -120,10 +120,10 @@ _MOST_LEVELS = 50
 _TOO_DEEP = f"[… nested more than {_MOST_LEVELS} levels deep …]"
 
 
-Said = TypeVar("Said", bound=Struct)
+Value = TypeVar("Value", bound=Struct)
 
 
-def encodable(message: Said) -> Said:
+def encodable(message: Value) -> Value:
     """`said` with U+FFFD for each half of a character (JavaScript cuts strings there, and JSON passes them on), and
     with a note for what is nested too deeply."""
     found: dict[str, Any] = {

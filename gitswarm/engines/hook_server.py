@@ -34,7 +34,7 @@ class AnswersHooks(Protocol):
 
 
 @contextmanager
-def open_door(folder: Path, gate: AnswersHooks) -> Iterator[Path]:
+def serve_hooks(folder: Path, gate: AnswersHooks) -> Iterator[Path]:
     """Answers questions at a socket in `folder` while the block lasts; one thread for each, as tools may run side by
     side."""
     path = folder / "gate"

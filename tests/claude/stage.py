@@ -22,9 +22,8 @@ from pydantic import JsonValue
 from gitswarm.engines.base import EngineAccess, SessionTerms, StepRequest, StepResult
 from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.engine import ClaudeEngine
-from gitswarm.engines.claude.order import Transport
 from gitswarm.engines.claude.provider import ClaudeProfile
-from gitswarm.engines.claude.transports import CliTransport, SdkTransport
+from gitswarm.engines.claude.transports import CliTransport, SdkTransport, Transport
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Execution

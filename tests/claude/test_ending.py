@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from gitswarm.engines.claude.messages import Ended, Faulted, Gone, Limited, Usage
-from gitswarm.engines.claude.session_outcome import LastWords, Phase, Worked, outcome_of, step_result
+from gitswarm.engines.claude.messages import ProcessExit, ProviderError, SessionResult, UsageLimit
+from gitswarm.engines.claude.session_outcome import FinalState, Phase, StepPhases, outcome_of, step_result
+from gitswarm.engines.claude.usage import Usage
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Result, Status, reset_words
@@ -27,19 +28,19 @@ WHEN = 1795301059
 ISO = "2026-11-21T22:44:19.000Z"
 
 
-def result(text: str = "", *, reason: str | None = None, status: int | None = None, **more: str) -> Ended:
-    return Ended("success", is_error=True, terminal_reason=reason, text=text, status=status, **more)  # type: ignore[arg-type]
+def result(text: str = "", *, reason: str | None = None, status: int | None = None, **more: str) -> SessionResult:
+    return SessionResult("success", is_error=True, terminal_reason=reason, text=text, status=status, **more)  # type: ignore[arg-type]
 
 
-def failed(text: str, status: int | None, fault: str, **more: str) -> LastWords:
-    return LastWords(ended=result(text, reason="api_error", status=status, **more), fault=Faulted(fault, text))
+def failed(text: str, status: int | None, fault: str, **more: str) -> FinalState:
+    return FinalState(ended=result(text, reason="api_error", status=status, **more), fault=ProviderError(fault, text))
 
 
 def api_error(detail: str, status: int | None = None, *, retryable: bool = False) -> EngineOutcome:
     return EngineOutcome(kind="api_error", detail=detail, status=status, retryable=retryable)
 
 
-ENDINGS: dict[str, tuple[LastWords, EngineOutcome]] = {
+ENDINGS: dict[str, tuple[FinalState, EngineOutcome]] = {
     "the proxy of the sandbox refused": (
         failed(
             "Failed to authenticate. API Error: 403 not in policy.allow_hosts: llm.example:443 To allow it: …",
@@ -53,21 +54,21 @@ ENDINGS: dict[str, tuple[LastWords, EngineOutcome]] = {
         ),
     ),
     "it came to its end": (
-        LastWords(ended=Ended("success", is_error=False, terminal_reason="completed")),
+        FinalState(ended=SessionResult("success", is_error=False, terminal_reason="completed")),
         EngineOutcome(kind="ok"),
     ),
-    "an end without a reason": (LastWords(ended=Ended("success", is_error=False)), EngineOutcome(kind="ok")),
+    "an end without a reason": (FinalState(ended=SessionResult("success", is_error=False)), EngineOutcome(kind="ok")),
     "exit code 1 behind a good result": (
-        LastWords(ended=Ended("success", is_error=False, terminal_reason="completed"), gone=Gone(1)),
+        FinalState(ended=SessionResult("success", is_error=False, terminal_reason="completed"), gone=ProcessExit(1)),
         EngineOutcome(kind="ok"),
     ),
     "a hook stopped it": (
-        LastWords(ended=Ended("success", is_error=False, terminal_reason="hook_stopped")),
+        FinalState(ended=SessionResult("success", is_error=False, terminal_reason="hook_stopped")),
         EngineOutcome(kind="denied", detail="a hook stopped the session"),
     ),
     "turns": (
-        LastWords(
-            ended=Ended(
+        FinalState(
+            ended=SessionResult(
                 "error_max_turns",
                 is_error=True,
                 terminal_reason="max_turns",
@@ -77,12 +78,12 @@ ENDINGS: dict[str, tuple[LastWords, EngineOutcome]] = {
         EngineOutcome(kind="max_turns", detail="Reached maximum number of turns (2)"),
     ),
     "turns, by the subtype alone": (
-        LastWords(ended=Ended("error_max_turns", is_error=True)),
+        FinalState(ended=SessionResult("error_max_turns", is_error=True)),
         EngineOutcome(kind="max_turns"),
     ),
     "budget": (
-        LastWords(
-            ended=Ended(
+        FinalState(
+            ended=SessionResult(
                 "error_max_budget_usd",
                 is_error=True,
                 terminal_reason="budget_exhausted",
@@ -92,8 +93,8 @@ ENDINGS: dict[str, tuple[LastWords, EngineOutcome]] = {
         EngineOutcome(kind="budget", detail="Reached maximum budget"),
     ),
     "no valid handoff in five attempts": (
-        LastWords(
-            ended=Ended(
+        FinalState(
+            ended=SessionResult(
                 "error_max_structured_output_retries",
                 is_error=True,
                 terminal_reason="structured_output_retry_exhausted",
@@ -103,15 +104,15 @@ ENDINGS: dict[str, tuple[LastWords, EngineOutcome]] = {
         EngineOutcome(kind="no_envelope", detail="Failed"),
     ),
     "interrupted in a tool": (
-        LastWords(ended=Ended("error_during_execution", is_error=True, terminal_reason="aborted_tools")),
+        FinalState(ended=SessionResult("error_during_execution", is_error=True, terminal_reason="aborted_tools")),
         EngineOutcome(kind="interrupted"),
     ),
     "interrupted in an answer": (
-        LastWords(ended=Ended("error_during_execution", is_error=True, terminal_reason="aborted_streaming")),
+        FinalState(ended=SessionResult("error_during_execution", is_error=True, terminal_reason="aborted_streaming")),
         EngineOutcome(kind="interrupted"),
     ),
     "an error of its own": (
-        LastWords(ended=Ended("error_during_execution", is_error=True, errors=("No conversation found",))),
+        FinalState(ended=SessionResult("error_during_execution", is_error=True, errors=("No conversation found",))),
         EngineOutcome(kind="killed", detail="No conversation found"),
     ),
     "401": (
@@ -141,7 +142,7 @@ ENDINGS: dict[str, tuple[LastWords, EngineOutcome]] = {
         ),
     ),
     "a prompt that is too long": (
-        LastWords(
+        FinalState(
             ended=result("Prompt is too long · the request is ~300000 tokens", reason="prompt_too_long", status=400)
         ),
         api_error(
@@ -179,44 +180,46 @@ ENDINGS: dict[str, tuple[LastWords, EngineOutcome]] = {
         ),
     ),
     "a usage limit": (
-        replace(failed("You've hit your 5-hour limit", 429, "rate_limit"), limit=Limited(WHEN)),
+        replace(failed("You've hit your 5-hour limit", 429, "rate_limit"), limit=UsageLimit(WHEN)),
         EngineOutcome(kind="api_error", detail="You've hit your 5-hour limit", status=429, resets_at=ISO),
     ),
     "a usage limit without an end": (
-        replace(failed("limit", 429, "rate_limit"), limit=Limited(None)),
+        replace(failed("limit", 429, "rate_limit"), limit=UsageLimit(None)),
         EngineOutcome(kind="api_error", detail="limit", status=429, resets_at="unknown"),
     ),
     "a usage limit in milliseconds": (
-        replace(failed("limit", 429, "rate_limit"), limit=Limited(WHEN * 1000)),
+        replace(failed("limit", 429, "rate_limit"), limit=UsageLimit(WHEN * 1000)),
         EngineOutcome(kind="api_error", detail="limit", status=429, resets_at="unknown"),
     ),
     "another fault behind a limit that was paid for": (
-        replace(failed("oops", 500, "server_error"), limit=Limited(WHEN)),
+        replace(failed("oops", 500, "server_error"), limit=UsageLimit(WHEN)),
         api_error("oops", 500, retryable=True),
     ),
     "the end behind a limit that was paid for": (
-        LastWords(ended=Ended("success", is_error=False, terminal_reason="completed"), limit=Limited(WHEN)),
+        FinalState(
+            ended=SessionResult("success", is_error=False, terminal_reason="completed"), limit=UsageLimit(WHEN)
+        ),
         EngineOutcome(kind="ok"),
     ),
-    "a signal": (LastWords(gone=Gone(-9)), EngineOutcome(kind="killed", detail="killed by signal 9")),
+    "a signal": (FinalState(gone=ProcessExit(-9)), EngineOutcome(kind="killed", detail="killed by signal 9")),
     "an exit code": (
-        LastWords(gone=Gone(1, "bad flag")),
+        FinalState(gone=ProcessExit(1, "bad flag")),
         EngineOutcome(kind="killed", detail="exit code 1, no result: bad flag"),
     ),
     "exit code 0 and no result": (
-        LastWords(gone=Gone(0)),
+        FinalState(gone=ProcessExit(0)),
         EngineOutcome(kind="killed", detail="exit code 0, no result"),
     ),
-    "nothing at all": (LastWords(), EngineOutcome(kind="killed", detail="ended without a result")),
+    "nothing at all": (FinalState(), EngineOutcome(kind="killed", detail="ended without a result")),
     "no program": (
-        LastWords(gone=Gone(None, "there is no claude", missing=True)),
+        FinalState(gone=ProcessExit(None, "there is no claude", missing=True)),
         EngineOutcome(kind="engine_missing", detail="there is no claude"),
     ),
 }
 
 
 @pytest.mark.parametrize(("last", "outcome"), ENDINGS.values(), ids=list(ENDINGS))
-def test_outcome_of(last: LastWords, outcome: EngineOutcome) -> None:
+def test_outcome_of(last: FinalState, outcome: EngineOutcome) -> None:
     assert outcome_of(last) == outcome
 
 
@@ -374,7 +377,7 @@ def test_what_the_phases_come_to(
 ) -> None:
     request = request_for(Path("/w"), {})
     recorder = Recorder(request, lambda: datetime.now(UTC), lambda _event: None, "sdk")
-    told = step_result(request, recorder, Worked(quick(), time.monotonic(), work, final))
+    told = step_result(request, recorder, StepPhases(quick(), time.monotonic(), work, final))
     assert (told.outcome, told.handoff, told.handoff_problem) == (outcome, handoff, problem)
     assert (told.status, told.error, told.model) == (Result.SUCCEEDED, None, MODEL)
 
@@ -384,5 +387,5 @@ def test_work_that_failed_fails_the_step(kind: str) -> None:
     request = request_for(Path("/w"), {})
     recorder = Recorder(request, lambda: datetime.now(UTC), lambda _event: None, "sdk")
     work = Phase(EngineOutcome.model_validate({"kind": kind, "detail": "boom"}))
-    told = step_result(request, recorder, Worked(quick(), time.monotonic(), work))
+    told = step_result(request, recorder, StepPhases(quick(), time.monotonic(), work))
     assert (told.status, told.error, told.outcome) == (Result.FAILED, "claude: boom", work.outcome)

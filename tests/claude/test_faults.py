@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from gitswarm.engines.base import EngineAccess, StepEndedError
 from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.engine import ClaudeEngine
-from gitswarm.engines.claude.phases import Phases
 from gitswarm.engines.claude.provider import ClaudeProfile
+from gitswarm.engines.claude.session import Phases
 from gitswarm.records.event import Event, EventKind, Message
 from gitswarm.records.execution import Result
 from tests.claude.runs import having, reaching

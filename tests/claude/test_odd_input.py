@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines.base import StepEndedError, StepRequest
 from gitswarm.engines.claude.engine import ClaudeEngine
-from gitswarm.engines.claude.messages import Called
+from gitswarm.engines.claude.messages import ToolStart
 from gitswarm.engines.handoff import as_input, encodable
 from gitswarm.errors import StorageError
 from gitswarm.records.event import Event, EventKind, Message, ToolResult, ToolUse
@@ -63,8 +63,8 @@ def test_what_is_no_object_stands_under_input(value: JsonValue) -> None:
 
 
 def test_what_is_nested_too_deeply_is_cut_to_a_note() -> None:
-    kept = encodable(Called("t1", "Bash", {"a": nested(49), "b": nested(50)}))
-    assert kept == Called("t1", "Bash", {"a": nested(49), "b": nested(49, NOTE)})
+    kept = encodable(ToolStart("t1", "Bash", {"a": nested(49), "b": nested(50)}))
+    assert kept == ToolStart("t1", "Bash", {"a": nested(49), "b": nested(49, NOTE)})
 
 
 @dataclass(slots=True)

@@ -16,8 +16,8 @@ import pytest
 from gitswarm.containment import Containment
 from gitswarm.engines import hook_client
 from gitswarm.engines.claude import transports
-from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.hook_server import open_door
+from gitswarm.engines.claude.session import HookPolicy
+from gitswarm.engines.hook_server import serve_hooks
 from gitswarm.records.receipt import ToolCall
 from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from tests.claude.stage import EVERYTHING, Given, Stage, allow, by, quick
@@ -214,8 +214,8 @@ def test_the_shim_denies_what_is_no_whole_answer(tmp_path: Path, reply: bytes) -
 
 @pytest.mark.parametrize("asked", [b"", b"[]", b"nonsense", b'{"tool_name": 3}', b"[" * 100_000])
 def test_a_question_that_is_none_is_answered_with_no(tmp_path: Path, asked: bytes) -> None:
-    gate = Gate(allow, 1.0)
-    with open_door(tmp_path, gate) as path, socket.socket(socket.AF_UNIX) as caller:
+    gate = HookPolicy(allow, 1.0)
+    with serve_hooks(tmp_path, gate) as path, socket.socket(socket.AF_UNIX) as caller:
         caller.connect(str(path))
         caller.sendall(asked)
         caller.shutdown(socket.SHUT_WR)
@@ -226,7 +226,7 @@ def test_a_question_that_is_none_is_answered_with_no(tmp_path: Path, asked: byte
 def test_a_deep_folder_has_its_socket_too(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*["a-folder-with-a-name"] * 6)
     deep.mkdir(parents=True)
-    with open_door(deep, Gate(allow, 1.0)) as path:
+    with serve_hooks(deep, HookPolicy(allow, 1.0)) as path:
         assert path == deep / "gate"
         assert path.is_socket()
         words = [sys.executable, "-I", "-S", hook_client.__file__, str(path), str(os.getpid())]
@@ -237,7 +237,7 @@ def test_a_deep_folder_has_its_socket_too(tmp_path: Path) -> None:
 
 
 def test_who_asks_again_about_a_call_does_not_change_what_is_recorded() -> None:
-    gate = Gate(lambda _tool, given: Allow() if given["command"] == "true" else Deny("x", "y", "z"), 1.0)
+    gate = HookPolicy(lambda _tool, given: Allow() if given["command"] == "true" else Deny("x", "y", "z"), 1.0)
     for command in ("true", "git push"):
         gate.answer({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "toolu_1"})
     assert gate.verdicts == {"toolu_1": Allow()}

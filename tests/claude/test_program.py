@@ -11,7 +11,7 @@ from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITra
 
 from gitswarm.engines.adapter import Program
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude import claude_code, phases
+from gitswarm.engines.claude import claude_code, session
 from gitswarm.engines.claude.claude_code import find_program
 from gitswarm.records.receipt import EngineOutcome
 from tests.claude.stage import Stage, in_turns, quick
@@ -119,7 +119,7 @@ RESULT = (
 
 
 def test_a_program_that_stays_after_its_result_is_ended(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "_LINGER_S", 0.3)
+    monkeypatch.setattr(session, "_LINGER_S", 0.3)
     script = f"trap '' TERM; echo '{RESULT}'; while :; do sleep 1; done"
     told = stage.run("cli", working(), profile=quick(cli=fake(stage.folder, VERSION + script)))
     assert told.result.outcome == EngineOutcome(kind="ok")

@@ -13,8 +13,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from gitswarm.engines.claude.conversation import Meter
-from gitswarm.engines.claude.messages import AnswerUsage, Usage
+from gitswarm.engines.claude.usage import AnswerUsage, Meter, Usage
 from gitswarm.records.event import EventKind
 from gitswarm.records.receipt import Tokens
 from tests.claude.runs import asked, reaching

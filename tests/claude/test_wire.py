@@ -9,22 +9,21 @@ import pytest
 from claude_agent_sdk._internal.message_parser import parse_message
 
 from gitswarm.engines.claude.messages import (
-    AnswerUsage,
-    Began,
-    Called,
-    CallRefused,
-    Ended,
-    Faulted,
-    Limited,
-    Retrying,
-    Returned,
-    Said,
-    Spoke,
-    Switched,
-    Usage,
+    ApiRetry,
+    ModelFallback,
+    PermissionDenied,
+    ProviderError,
+    SessionEvent,
+    SessionInit,
+    SessionResult,
+    TextMessage,
+    ToolEnd,
+    ToolStart,
+    UsageLimit,
     read_line,
 )
 from gitswarm.engines.claude.sdk_session import read
+from gitswarm.engines.claude.usage import AnswerUsage, Usage
 from gitswarm.engines.handoff import encodable
 
 SESSION = '"session_id": "e585a5af-2db3-4ff4-93d3-da96e359cc7a", "uuid": "3d86aed8-70b1-42c8-90ea-237b95e06cc8"'
@@ -52,21 +51,21 @@ USED = (
     '"cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 20}'
 )
 
-LINES: dict[str, tuple[str, list[Said]]] = {
+LINES: dict[str, tuple[str, list[SessionEvent]]] = {
     "a session begins": (
         (
             '{"type": "system", "subtype": "init", "cwd": "/w", "model": "claude-sonnet-4-5", '
             f'"tools": ["Bash"], "claude_code_version": "2.1.330", {SESSION}}}'
         ),
-        [Began("e585a5af-2db3-4ff4-93d3-da96e359cc7a", "claude-sonnet-4-5")],
+        [SessionInit("e585a5af-2db3-4ff4-93d3-da96e359cc7a", "claude-sonnet-4-5")],
     ),
     "a tool call": (
         assistant('{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}'),
-        [Called("toolu_1", "Bash", {"command": "ls"})],
+        [ToolStart("toolu_1", "Bash", {"command": "ls"})],
     ),
     "a tool call of a subagent": (
         assistant('{"type": "tool_use", "id": "t2", "name": "Bash", "input": {}}', '"parent_tool_use_id": "t1"'),
-        [Called("t2", "Bash", {}, "t1")],
+        [ToolStart("t2", "Bash", {}, "t1")],
     ),
     "the begin of an answer": (
         streamed(f'{{"type": "message_start", "message": {{{ASSISTANT}, "usage": {{{USED}, "output_tokens": 1}}}}}}'),
@@ -91,69 +90,69 @@ LINES: dict[str, tuple[str, list[Said]]] = {
         ),
         [AnswerUsage("msg_1", "t1", "claude-sonnet-4-5", prompt=7, billed=7.0, completion=2)],
     ),
-    "a text": (assistant('{"type": "text", "text": "done"}'), [Spoke("assistant", "done")]),
+    "a text": (assistant('{"type": "text", "text": "done"}'), [TextMessage("assistant", "done")]),
     "a text of a subagent": (assistant('{"type": "text", "text": "done"}', '"parent_tool_use_id": "t1"'), []),
     "thinking": (assistant('{"type": "thinking", "thinking": "hm", "signature": "x"}'), []),
     "a tool's result": (
         user('[{"tool_use_id": "toolu_1", "type": "tool_result", "content": "a\\nb", "is_error": false}]'),
-        [Returned("toolu_1", "a\nb", success=True)],
+        [ToolEnd("toolu_1", "a\nb", success=True)],
     ),
     "a tool's result without a word about success": (
         user('[{"tool_use_id": "toolu_1", "type": "tool_result", "content": "Structured output provided"}]'),
-        [Returned("toolu_1", "Structured output provided", success=True)],
+        [ToolEnd("toolu_1", "Structured output provided", success=True)],
     ),
     "a tool's result in parts": (
         user(
             '[{"tool_use_id": "toolu_1", "type": "tool_result", "is_error": true, "content": '
             '[{"type": "text", "text": "a"}, {"type": "image", "source": {}}]}]'
         ),
-        [Returned("toolu_1", "a\n[image]", success=False)],
+        [ToolEnd("toolu_1", "a\n[image]", success=False)],
     ),
     "a tool's result with nothing in it": (
         user('[{"tool_use_id": "toolu_1", "type": "tool_result", "content": null}]'),
-        [Returned("toolu_1", "", success=True)],
+        [ToolEnd("toolu_1", "", success=True)],
     ),
     "what the CLI itself says": (
         user('[{"type": "text", "text": "[structured-output-enforce]"}]'),
-        [Spoke("user", "[structured-output-enforce]")],
+        [TextMessage("user", "[structured-output-enforce]")],
     ),
-    "what the CLI itself says, as a string": (user('"go on"'), [Spoke("user", "go on")]),
+    "what the CLI itself says, as a string": (user('"go on"'), [TextMessage("user", "go on")]),
     "the task of a subagent": (user('[{"type": "text", "text": "look"}]', '"t1"'), []),
     "a call that its own rules refuse": (
         (
             '{"type": "system", "subtype": "permission_denied", "tool_name": "Write", "tool_use_id": "toolu_1", '
             f'"decision_reason_type": "mode", "message": "Permission to use Write has been denied", {SESSION}}}'
         ),
-        [CallRefused("toolu_1", "Permission to use Write has been denied")],
+        [PermissionDenied("toolu_1", "Permission to use Write has been denied")],
     ),
     "a request that is made again": (
         (
             '{"type": "system", "subtype": "api_retry", "attempt": 2, "max_retries": 2, "retry_delay_ms": 1203, '
             f'"error_status": 401, "error": "authentication_failed", {SESSION}}}'
         ),
-        [Retrying(2, 2, 1.203, 401, "authentication_failed")],
+        [ApiRetry(2, 2, 1.203, 401, "authentication_failed")],
     ),
     "a request that had no answer": (
         (
             '{"type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 2, "retry_delay_ms": 600, '
             f'"error_status": null, "error": "unknown", {SESSION}}}'
         ),
-        [Retrying(1, 2, 0.6, None, "unknown")],
+        [ApiRetry(1, 2, 0.6, None, "unknown")],
     ),
     "another model": (
         (
             '{"type": "system", "subtype": "model_fallback", "trigger": "overloaded", "original_model": "x", '
             f'"fallback_model": "claude-haiku-4-5", "content": "Switched to Haiku 4.5", {SESSION}}}'
         ),
-        [Switched("claude-haiku-4-5")],
+        [ModelFallback("claude-haiku-4-5")],
     ),
     "a limit": (
         f'{{"type": "rate_limit_event", "rate_limit_info": {{"status": "rejected", {LIMIT}}}, {SESSION}}}',
-        [Limited(1795301059)],
+        [UsageLimit(1795301059)],
     ),
     "a limit that does not say when it resets": (
         f'{{"type": "rate_limit_event", "rate_limit_info": {{"status": "rejected"}}, {SESSION}}}',
-        [Limited(None)],
+        [UsageLimit(None)],
     ),
     "a limit that is near": (
         f'{{"type": "rate_limit_event", "rate_limit_info": {{"status": "allowed_warning", {LIMIT}}}, {SESSION}}}',
@@ -164,7 +163,7 @@ LINES: dict[str, tuple[str, list[Said]]] = {
             '{"type": "text", "text": "Invalid API key · Fix external API key"}',
             '"parent_tool_use_id": null, "error": "authentication_failed", "api_error_status": 401',
         ),
-        [Faulted("authentication_failed", "Invalid API key · Fix external API key")],
+        [ProviderError("authentication_failed", "Invalid API key · Fix external API key")],
     ),
     "the end": (
         (
@@ -175,7 +174,7 @@ LINES: dict[str, tuple[str, list[Said]]] = {
             f'"permission_denials": [], "api_error_status": null, "result": "done", {SESSION}}}'
         ),
         [
-            Ended(
+            SessionResult(
                 subtype="success",
                 is_error=False,
                 terminal_reason="completed",
@@ -192,7 +191,7 @@ LINES: dict[str, tuple[str, list[Said]]] = {
             f'"structured_output": {{"status": "VERIFIED"}}, "terminal_reason": "completed", {SESSION}}}'
         ),
         [
-            Ended(
+            SessionResult(
                 subtype="success",
                 is_error=False,
                 terminal_reason="completed",
@@ -209,7 +208,7 @@ LINES: dict[str, tuple[str, list[Said]]] = {
             f'"usage": {{}}, "modelUsage": {{}}, "errors": ["Reached maximum number of turns (2)"], {SESSION}}}'
         ),
         [
-            Ended(
+            SessionResult(
                 subtype="error_max_turns",
                 is_error=True,
                 terminal_reason="max_turns",
@@ -224,7 +223,7 @@ LINES: dict[str, tuple[str, list[Said]]] = {
             f'"result": "Request rejected", {SESSION}}}'
         ),
         [
-            Ended(
+            SessionResult(
                 subtype="success",
                 is_error=True,
                 terminal_reason="api_error",
@@ -240,12 +239,12 @@ LINES: dict[str, tuple[str, list[Said]]] = {
 
 
 @pytest.mark.parametrize(("line", "said"), LINES.values(), ids=list(LINES))
-def test_the_cli_s_line_says(line: str, said: list[Said]) -> None:
+def test_the_cli_s_line_says(line: str, said: list[SessionEvent]) -> None:
     assert list(read_line(line.encode())) == said
 
 
 @pytest.mark.parametrize(("line", "said"), LINES.values(), ids=list(LINES))
-def test_the_sdk_s_message_says_the_same(line: str, said: list[Said]) -> None:
+def test_the_sdk_s_message_says_the_same(line: str, said: list[SessionEvent]) -> None:
     message = parse_message(json.loads(line))
     assert message is not None
     assert list(read(message)) == said
@@ -274,23 +273,26 @@ def test_what_is_no_message_says_nothing(line: bytes) -> None:
 
 def test_a_result_without_anything_is_still_an_end() -> None:
     assert list(read_line(b'{"type": "result", "usage": 3, "modelUsage": [], "errors": "x"}')) == [
-        Ended("", is_error=False)
+        SessionResult("", is_error=False)
     ]
 
 
 @pytest.mark.parametrize(
     ("said", "stored"),
     [
-        (Spoke("assistant", "half \ud83d end"), Spoke("assistant", "half \ufffd end")),
-        (Spoke("assistant", "\ud83d\ude00 \U0001f600"), Spoke("assistant", "\U0001f600 \U0001f600")),
-        (Called("1", "Bash", {"a\udc00": ["x\ud800", 1]}), Called("1", "Bash", {"a\ufffd": ["x\ufffd", 1]})),
+        (TextMessage("assistant", "half \ud83d end"), TextMessage("assistant", "half \ufffd end")),
+        (TextMessage("assistant", "\ud83d\ude00 \U0001f600"), TextMessage("assistant", "\U0001f600 \U0001f600")),
+        (ToolStart("1", "Bash", {"a\udc00": ["x\ud800", 1]}), ToolStart("1", "Bash", {"a\ufffd": ["x\ufffd", 1]})),
         (
-            Ended("success", is_error=False, structured={"a": "\udfff"}),
-            Ended("success", is_error=False, structured={"a": "\ufffd"}),
+            SessionResult("success", is_error=False, structured={"a": "\udfff"}),
+            SessionResult("success", is_error=False, structured={"a": "\ufffd"}),
         ),
-        (Ended("x", is_error=True, errors=("\ud800",)), Ended("x", is_error=True, errors=("\ufffd",))),
-        (Spoke("user", "\ufeffé"), Spoke("user", "\ufeffé")),
+        (
+            SessionResult("x", is_error=True, errors=("\ud800",)),
+            SessionResult("x", is_error=True, errors=("\ufffd",)),
+        ),
+        (TextMessage("user", "\ufeffé"), TextMessage("user", "\ufeffé")),
     ],
 )
-def test_halves_of_characters_are_replaced(said: Any, stored: Said) -> None:
+def test_halves_of_characters_are_replaced(said: Any, stored: SessionEvent) -> None:
     assert encodable(said) == stored

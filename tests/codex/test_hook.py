@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from gitswarm.engines import hook_client
 from gitswarm.engines.base import SessionTerms
 from gitswarm.engines.codex import engine
-from gitswarm.engines.codex.session import _parts, _reads
+from gitswarm.engines.codex.codex_session import _parts, _reads
 from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from tests.codex.stage import SCHEMA, SCRIPTING, Stage
 from tests.codex.test_faults import detail, outcome

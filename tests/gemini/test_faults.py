@@ -15,7 +15,7 @@ import pytest
 from msgspec import Struct
 
 from gitswarm.engines.base import SessionTerms
-from gitswarm.engines.gemini.listening import GeminiGate, Listener, ended
+from gitswarm.engines.gemini.listening import GeminiHookPolicy, Listener, ended
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.event import EventKind
 from gitswarm.records.execution import Result
@@ -239,7 +239,7 @@ def test_a_call_that_nobody_allowed_ends_the_session(stage: Stage, verdict: Deny
     """As where settings of the machine, which come before ours, switch hooks off, or an agent ends a hook."""
     request = stage.run(always(failing(400)), section={"cli": "/nowhere"}).request
     recorder = Recorder(request, lambda: datetime.now(UTC), lambda _event: None, "cli-observed")
-    listener = Listener(recorder, GeminiGate(allow))
+    listener = Listener(recorder, GeminiHookPolicy(allow))
     if verdict is not None:
         listener.gate.verdicts.append(("write_file", {}, verdict))
     listener.hear(json.dumps({"type": "tool_use", "tool_name": "write_file", "tool_id": "1", "parameters": {}}))

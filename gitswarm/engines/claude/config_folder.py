@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from gitswarm.engines.claude.messages import Usage
 from gitswarm.engines.claude.provider import ClaudeProfile
+from gitswarm.engines.claude.usage import Usage
 from gitswarm.records.record import timestamp
 
 _CREDENTIALS = ".credentials.json"
@@ -166,7 +166,7 @@ def _own_files(folder: Path) -> Iterator[Path]:
                 yield path.relative_to(folder)
 
 
-def lay_session_out(kept: Path, config: Path) -> StoredSession:
+def restore_session(kept: Path, config: Path) -> StoredSession:
     """Writes a kept conversation where Claude Code looks for it.
 
     Its id there is new: what comes in the conversation now is not in the kept one, nor in the user's own.

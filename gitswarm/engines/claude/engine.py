@@ -25,13 +25,19 @@ from gitswarm.engines.base import (
 )
 from gitswarm.engines.claude.anthropic_api import ask_directly, is_installed
 from gitswarm.engines.claude.claude_code import CAPABILITIES, INSTALL_SDK, find_program, sdk_version
-from gitswarm.engines.claude.config_folder import StoredSession, config_folder, keep_session, lay_session_out
-from gitswarm.engines.claude.conversation import Conversation, Meter
-from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.claude.order import SessionOrder, Transport, finalize_order, route_order, work_order
-from gitswarm.engines.claude.phases import Phases, SessionLimits, confined_order
+from gitswarm.engines.claude.config_folder import StoredSession, config_folder, keep_session, restore_session
 from gitswarm.engines.claude.provider import ClaudeProfile
-from gitswarm.engines.claude.session_outcome import Phase, Worked, step_result
+from gitswarm.engines.claude.session import Conversation, HookPolicy, Phases, SessionLimits
+from gitswarm.engines.claude.session_outcome import Phase, StepPhases, step_result
+from gitswarm.engines.claude.transports import (
+    SessionOptions,
+    Transport,
+    confined_options,
+    finalize_options,
+    route_options,
+    work_options,
+)
+from gitswarm.engines.claude.usage import Meter
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.event import Event
@@ -78,38 +84,38 @@ class ClaudeEngine(Struct, frozen=True):
         """
         recorder = Recorder(request, self.clock, emit, _SOURCES[self.mode])
         meter = Meter(self.profile.price, recorder.used)
-        worked = Worked(self.profile, time.monotonic(), Phase(EngineOutcome(kind="engine_missing")))
+        phases = StepPhases(self.profile, time.monotonic(), Phase(EngineOutcome(kind="engine_missing")))
         try:
             recorder.prompt(request.prompt)
-            with self._ordered(request, recorder, partial(work_order, request, self.profile)) as order:
-                if isinstance(order, EngineOutcome):
-                    return step_result(request, recorder, replace(worked, work=Phase(order)))
-                before, resumed = Phase(EngineOutcome(kind="ok")), order
+            with self._prepared(request, recorder, partial(work_options, request, self.profile)) as options:
+                if isinstance(options, EngineOutcome):
+                    phases.work = Phase(options)
+                    return step_result(request, recorder, phases)
+                resumed = options
                 if request.continues is not None:
-                    stored = lay_session_out(request.continues, config_folder(order.env))
-                    before, resumed = replace(before, usage=stored.usage), replace(order, resume=stored.id)
-                    worked = replace(worked, earlier=stored.usage, work=before)
-                gate = Gate(request.decide, self.profile.decision_s)
-                start = partial(Conversation, recorder, gate, emit, meter)
-                until = self._until(request, worked.started)
-                worked = replace(worked, work=self._phases(start).run(resumed, until, before))
-                _keep(request, order, worked.work)
-                if worked.work.structured is not None:
-                    worked = replace(worked, final=worked.work)
-                elif worked.work.session is not None and worked.work.outcome.kind in _HANDING_OVER:
+                    stored = restore_session(request.continues, config_folder(options.env))
+                    resumed, phases.earlier = replace(options, resume=stored.id), stored.usage
+                    phases.work = Phase(EngineOutcome(kind="ok"), usage=stored.usage)
+                hooks = HookPolicy(request.decide, self.profile.decision_s)
+                start = partial(Conversation, recorder, hooks, emit, meter)
+                limits = self._limits(request, phases.started)
+                phases.work = work = self._phases(start).run(resumed, limits, phases.earlier)
+                _keep(request, options, work)
+                if work.structured is not None:
+                    phases.final = work
+                elif work.session is not None and work.outcome.kind in _HANDING_OVER:
                     recorder.note("user", FINALIZE)
-                    last = finalize_order(order, worked.work.session)
-                    watch = SessionLimits(time.monotonic() + FINALIZE_S, FINALIZE_S, request.ended)
-                    final = self._phases(partial(start, is_told=False)).run(last, watch, worked.work)
-                    worked = replace(worked, final=final)
+                    last = finalize_options(options, work.session)
+                    limits = SessionLimits(time.monotonic() + FINALIZE_S, FINALIZE_S, request.ended)
+                    phases.final = self._phases(partial(start, is_told=False)).run(last, limits, work.usage)
         except (StepEndedError, StorageError):
             raise
         except Exception as error:  # noqa: BLE001 - what was recorded is worth more than where it broke
             recorder.abandon(f"no result: the step broke: {type(error).__name__}")
-            worked = worked.broken(error, meter.usage)
-        return step_result(request, recorder, worked)
+            phases.end_broken(error, meter.usage)
+        return step_result(request, recorder, phases)
 
-    def _until(self, request: StepRequest, started: float) -> SessionLimits:
+    def _limits(self, request: StepRequest, started: float) -> SessionLimits:
         timeout_s = self.profile.settings.step_timeout
         if request.deadline is not None and request.deadline < started + timeout_s:
             return SessionLimits(
@@ -131,14 +137,14 @@ class ClaudeEngine(Struct, frozen=True):
         return ask_directly(question, NAVIGATOR, terms.model, access)
 
     def _route_in_session(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
-        recorder = Recorder(terms, self.clock, _unheard, _SOURCES[self.mode])
-        gate = Gate(terms.decide, self.profile.decision_s)
-        watch = SessionLimits(time.monotonic() + question.timeout_s, question.timeout_s, threading.Event())
+        recorder = Recorder(terms, self.clock, _ignore, _SOURCES[self.mode])
+        hooks = HookPolicy(terms.decide, self.profile.decision_s)
+        limits = SessionLimits(time.monotonic() + question.timeout_s, question.timeout_s, threading.Event())
         meter = Meter(self.profile.price, recorder.used)
-        with self._ordered(terms, recorder, partial(route_order, question, terms, self.profile)) as order:
-            if isinstance(order, EngineOutcome):
-                return RouteAnswer(problem=_no_answer(order))
-            answered = self._phases(lambda: Conversation(recorder, gate, _unheard, meter)).run(order, watch)
+        with self._prepared(terms, recorder, partial(route_options, question, terms, self.profile)) as options:
+            if isinstance(options, EngineOutcome):
+                return RouteAnswer(problem=_no_answer(options))
+            answered = self._phases(lambda: Conversation(recorder, hooks, _ignore, meter)).run(options, limits)
         if answered.outcome.kind == "killed":
             raise TimeoutError
         usage = answered.usage
@@ -154,13 +160,13 @@ class ClaudeEngine(Struct, frozen=True):
         return self.profile.hosts(env)
 
     @contextmanager
-    def _ordered(
-        self, asked: StepRequest | RouteTerms, recorder: Recorder, order: Callable[[Path, Path], SessionOrder]
-    ) -> Iterator[SessionOrder | EngineOutcome]:
+    def _prepared(
+        self, asked: StepRequest | RouteTerms, recorder: Recorder, options: Callable[[Path, Path], SessionOptions]
+    ) -> Iterator[SessionOptions | EngineOutcome]:
         """A session with a folder of its own while the block lasts, and in the transcript what the program adds to
         its prompt; or why there can be no session.
 
-        :param order: makes it from its program and its folder.
+        :param options: makes it from its program and its folder.
         """
         program = self.find_program(self.profile.environment(asked.env))
         if program.path is None or program.problem is not None:
@@ -168,24 +174,24 @@ class ClaudeEngine(Struct, frozen=True):
             return
         recorder.note("system", self.profile.additions(program.version))
         with session_folder(asked.scratch) as folder:
-            made = order(program.path, folder)
+            made = options(program.path, folder)
             confined = not isinstance(asked.containment, Uncontained)
             with asked.containment.served():
-                yield confined_order(made, asked.containment) if confined else made
+                yield confined_options(made, asked.containment) if confined else made
 
     def _phases(self, start: Callable[[], Conversation]) -> Phases:
         return Phases(self.transport, start, self.profile.settings.attempts, self.profile.retry_wait_s)
 
 
-def _keep(request: StepRequest, order: SessionOrder, work: Phase) -> None:
+def _keep(request: StepRequest, options: SessionOptions, work: Phase) -> None:
     """The conversation, where a later execution can go on with it."""
     outcome = work.outcome
     may_pass = outcome.retryable or outcome.resets_at is not None or outcome.status in _REFUSED_KEY
     if outcome.kind == "api_error" and may_pass and work.session and work.has_spoken and request.keeps is not None:
-        keep_session(config_folder(order.env), StoredSession(work.session, work.usage), request.keeps)
+        keep_session(config_folder(options.env), StoredSession(work.session, work.usage), request.keeps)
 
 
-def _unheard(_event: Event) -> None:
+def _ignore(_event: Event) -> None:
     """Nobody follows a navigator."""
 
 

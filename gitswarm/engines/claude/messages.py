@@ -12,8 +12,8 @@ from typing import Literal
 from msgspec import Struct, field
 from pydantic import JsonValue
 
+from gitswarm.engines.claude.usage import AnswerUsage, Usage
 from gitswarm.engines.handoff import as_input
-from gitswarm.records.text import usd
 
 RESULT_TOOL = "StructuredOutput"
 """The tool by which the CLI takes structured output; it is ours, not the agent's."""
@@ -21,21 +21,21 @@ SUBAGENT_TOOLS = ("Agent", "Task")
 """The tool by which a subagent is started: today's name, and that of older versions."""
 
 
-class Began(Struct, frozen=True):
+class SessionInit(Struct, frozen=True):
     """`session`: its id, by which it is resumed. It may come more than once."""
 
     session: str
     model: str
 
 
-class Spoke(Struct, frozen=True):
+class TextMessage(Struct, frozen=True):
     """A text. `role` user: the CLI itself put it into the conversation."""
 
     role: Literal["assistant", "user"]
     text: str
 
 
-class Called(Struct, frozen=True):
+class ToolStart(Struct, frozen=True):
     """A tool call. `parent`: the call that started the subagent which makes this one; None for the agent itself."""
 
     id: str
@@ -44,20 +44,20 @@ class Called(Struct, frozen=True):
     parent: str | None = None
 
 
-class Returned(Struct, frozen=True):
+class ToolEnd(Struct, frozen=True):
     id: str
     output: str
     success: bool
 
 
-class CallRefused(Struct, frozen=True):
+class PermissionDenied(Struct, frozen=True):
     """The CLI itself does not let a call through, by its own rules."""
 
     id: str
     reason: str
 
 
-class Retrying(Struct, frozen=True):
+class ApiRetry(Struct, frozen=True):
     """The CLI makes a request again, by itself. `status` None: there was no answer."""
 
     attempt: int
@@ -67,69 +67,26 @@ class Retrying(Struct, frozen=True):
     error: str
 
 
-class Limited(Struct, frozen=True):
+class UsageLimit(Struct, frozen=True):
     """A usage limit was reached. `resets_at`: seconds since the epoch."""
 
     resets_at: int | None
 
 
-class Switched(Struct, frozen=True):
+class ModelFallback(Struct, frozen=True):
     """Another model answers from here on."""
 
     model: str
 
 
-class Faulted(Struct, frozen=True):
+class ProviderError(Struct, frozen=True):
     """The provider failed for good. `kind` is the CLI's word: `rate_limit`, `authentication_failed` …"""
 
     kind: str
     text: str
 
 
-class AnswerUsage(Struct, frozen=True):
-    """What a request used, as far as the provider says: more than once for one answer, its number of output tokens
-    last. `id` None: the newest answer of this `parent`, and what is 0 here stays. `billed`: input in units of the
-    price of plain input, as a provider of Anthropic's bills what its cache writes and reads."""
-
-    id: str | None
-    parent: str | None
-    model: str = ""
-    prompt: int = 0
-    billed: float = 0.0
-    completion: int = 0
-
-
-class Usage(Struct, frozen=True):
-    """What a process and, where the CLI remembers them, the earlier ones of its session used, subagents included.
-
-    `own`: tokens of this process's own conversation alone: by them one sees whether it remembered. `cost_usd` in US
-    dollars, None: it did not say.
-    """
-
-    own: int = 0
-    prompt: int = 0
-    completion: int = 0
-    cost_usd: float | None = None
-
-    def after(self, earlier: Usage) -> Usage:
-        """This process and the earlier ones of its session together."""
-        remembers = self.prompt + self.completion >= earlier.prompt + earlier.completion + self.own
-        if remembers:
-            return self
-        return Usage(
-            own=self.own,
-            prompt=earlier.prompt + self.prompt,
-            completion=earlier.completion + self.completion,
-            cost_usd=usd(self.cost_usd, earlier.cost_usd),
-        )
-
-    def without(self, earlier: Usage) -> Usage:
-        """What was used after `earlier`, of the same session."""
-        cost = None if earlier.cost_usd is None else usd(self.cost_usd, -earlier.cost_usd)
-        return Usage(self.own, self.prompt - earlier.prompt, self.completion - earlier.completion, cost)
-
-
-class Ended(Struct, frozen=True):
+class SessionResult(Struct, frozen=True):
     """The last result of a session. Names and values are the CLI's. `structured` None: there is no structured
     output, whatever else the result says."""
 
@@ -144,7 +101,7 @@ class Ended(Struct, frozen=True):
     usage: Usage = field(default_factory=Usage)
 
 
-class Gone(Struct, frozen=True):
+class ProcessExit(Struct, frozen=True):
     """The process is over, or could not be started. `exit_code` negative: the signal; None: unknown."""
 
     exit_code: int | None
@@ -152,19 +109,19 @@ class Gone(Struct, frozen=True):
     missing: bool = False
 
 
-Said = (
-    Began
-    | Spoke
-    | Called
-    | Returned
+SessionEvent = (
+    SessionInit
+    | TextMessage
+    | ToolStart
+    | ToolEnd
     | AnswerUsage
-    | CallRefused
-    | Retrying
-    | Limited
-    | Switched
-    | Faulted
-    | Ended
-    | Gone
+    | PermissionDenied
+    | ApiRetry
+    | UsageLimit
+    | ModelFallback
+    | ProviderError
+    | SessionResult
+    | ProcessExit
 )
 
 
@@ -177,7 +134,7 @@ _READ, _WRITTEN, _WRITTEN_FOR_LONG = 0.1, 1.25, 2.0
 """Prices of tokens in the cache (read, kept for five minutes, for an hour) where plain input is 1."""
 
 
-def read_line(line: bytes) -> Iterator[Said]:
+def read_line(line: bytes) -> Iterator[SessionEvent]:
     """What one line of the stream says; nothing for a line that is no JSON object."""
     try:
         message = json.loads(line)
@@ -187,7 +144,7 @@ def read_line(line: bytes) -> Iterator[Said]:
         yield from read_message(message)
 
 
-def read_message(message: JsonMessage) -> Iterator[Said]:
+def read_message(message: JsonMessage) -> Iterator[SessionEvent]:
     kind = message.get("type")
     if kind == "system":
         yield from _system(message)
@@ -200,17 +157,17 @@ def read_message(message: JsonMessage) -> Iterator[Said]:
     elif kind == "rate_limit_event":
         limit = _object(message.get("rate_limit_info"))
         if limit.get("status") == "rejected":
-            yield Limited(_integer(limit.get("resetsAt")))
+            yield UsageLimit(_integer(limit.get("resetsAt")))
     elif kind == "result":
         yield _result(message)
 
 
-def _system(message: JsonMessage) -> Iterator[Said]:
+def _system(message: JsonMessage) -> Iterator[SessionEvent]:
     subtype = message.get("subtype")
     if subtype == "init":
-        yield Began(_text(message.get("session_id")), _text(message.get("model")))
+        yield SessionInit(_text(message.get("session_id")), _text(message.get("model")))
     elif subtype == "api_retry":
-        yield Retrying(
+        yield ApiRetry(
             attempt=_integer(message.get("attempt")) or 1,
             of=_integer(message.get("max_retries")) or 1,
             wait_s=_number(message.get("retry_delay_ms")) / 1000,
@@ -218,12 +175,12 @@ def _system(message: JsonMessage) -> Iterator[Said]:
             error=_text(message.get("error")),
         )
     elif subtype == "permission_denied":
-        yield CallRefused(_text(message.get("tool_use_id")), _text(message.get("message")))
+        yield PermissionDenied(_text(message.get("tool_use_id")), _text(message.get("message")))
     elif subtype == "model_fallback":
-        yield Switched(_text(message.get("fallback_model")))
+        yield ModelFallback(_text(message.get("fallback_model")))
 
 
-def _assistant(message: JsonMessage) -> Iterator[Said]:
+def _assistant(message: JsonMessage) -> Iterator[SessionEvent]:
     parent = message.get("parent_tool_use_id")
     content = _object(message.get("message"))
     yield from _counted(content, parent)
@@ -232,11 +189,11 @@ def _assistant(message: JsonMessage) -> Iterator[Said]:
         if block.get("type") == "tool_use":
             given = as_input(block.get("input"))
             where = parent if isinstance(parent, str) else None
-            yield Called(_text(block.get("id")), _text(block.get("name")), given, where)
+            yield ToolStart(_text(block.get("id")), _text(block.get("name")), given, where)
         elif block.get("type") == "text" and error is not None:
-            yield Faulted(_text(error), _text(block.get("text")))
+            yield ProviderError(_text(error), _text(block.get("text")))
         elif block.get("type") == "text" and parent is None:
-            yield Spoke("assistant", _text(block.get("text")))
+            yield TextMessage("assistant", _text(block.get("text")))
 
 
 def _streamed(event: JsonMessage, parent: JsonValue) -> Iterator[AnswerUsage]:
@@ -267,7 +224,7 @@ def _counts(name: str | None, model: str, used: JsonMessage, parent: JsonValue) 
     )
 
 
-def _user(message: JsonMessage) -> Iterator[Said]:
+def _user(message: JsonMessage) -> Iterator[SessionEvent]:
     """Results of tools, and what the CLI itself says to the model; a subagent's task stands in the call already."""
     content = _object(message.get("message")).get("content")
     if isinstance(content, str):
@@ -275,15 +232,15 @@ def _user(message: JsonMessage) -> Iterator[Said]:
     for block in _objects(content):
         if block.get("type") == "tool_result":
             output = _flat(block.get("content"))
-            yield Returned(_text(block.get("tool_use_id")), output, success=block.get("is_error") is not True)
+            yield ToolEnd(_text(block.get("tool_use_id")), output, success=block.get("is_error") is not True)
         elif block.get("type") == "text" and message.get("parent_tool_use_id") is None:
-            yield Spoke("user", _text(block.get("text")))
+            yield TextMessage("user", _text(block.get("text")))
 
 
-def _result(message: JsonMessage) -> Ended:
+def _result(message: JsonMessage) -> SessionResult:
     errors = message.get("errors")
     models = [_object(each) for each in _object(message.get("modelUsage")).values()]
-    return Ended(
+    return SessionResult(
         subtype=_text(message.get("subtype")),
         is_error=message.get("is_error") is True,
         terminal_reason=_text(message.get("terminal_reason")) or None,

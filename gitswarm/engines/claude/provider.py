@@ -13,7 +13,7 @@ from gitswarm.engines.adapter import Prices
 from gitswarm.engines.agent_session import host_and_port, token_cost
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.claude_code import ClaudeSettings
-from gitswarm.engines.claude.messages import AnswerUsage
+from gitswarm.engines.claude.usage import AnswerUsage
 
 _UNLESS_SAID = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",

@@ -36,13 +36,12 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import HookJSONOutput
 from msgspec import Struct
 
-from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.claude.messages import Ended, Gone, JsonMessage, Said, read_message
-from gitswarm.engines.claude.order import SessionOrder, Tell
-from gitswarm.engines.hook_server import HOOK_S
+from gitswarm.engines.claude.messages import JsonMessage, ProcessExit, SessionEvent, SessionResult, read_message
+from gitswarm.engines.claude.transports import OnEvent, SessionOptions
+from gitswarm.engines.hook_server import HOOK_S, AnswersHooks
 
 
-def read(message: Message) -> Iterator[Said]:
+def read(message: Message) -> Iterator[SessionEvent]:
     """What a message of the SDK says: it is read as the line that the SDK made it of."""
     return read_message(_as_line(message))
 
@@ -95,44 +94,46 @@ class Cancel(Struct):
                 self.task.get_loop().call_soon_threadsafe(self.task.cancel)
 
 
-def talk(order: SessionOrder, gate: Gate, tell: Tell, cancel: Cancel) -> None:
+def hold_in_sdk(options: SessionOptions, hooks: AnswersHooks, on_event: OnEvent, cancel: Cancel) -> None:
     """Holds the session until it is over, and tells how it ended."""
-    # It would print on our terminal what we tell as an outcome.
+    # It would print on our terminal what we on_event as an outcome.
     logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL)
-    last_words: deque[str] = deque(maxlen=_STDERR_LINES)
+    stderr: deque[str] = deque(maxlen=_STDERR_LINES)
     has_ended = False
     loop = _Loop()
 
-    def pass_on(message: Said) -> None:
+    def observe(message: SessionEvent) -> None:
         nonlocal has_ended
-        has_ended = has_ended or isinstance(message, Ended)
-        tell(message)
+        has_ended = has_ended or isinstance(message, SessionResult)
+        on_event(message)
 
     try:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(_session(order, gate, pass_on, last_words, cancel))
+            runner.run(_session(options, hooks, observe, stderr, cancel))
     except asyncio.CancelledError:
-        tell(Gone(None))
+        on_event(ProcessExit(None))
     except CLINotFoundError as error:
-        tell(Gone(None, str(error).splitlines()[0], missing=True))
+        on_event(ProcessExit(None, str(error).splitlines()[0], missing=True))
     except Exception as error:  # noqa: BLE001 - the border to the SDK: whatever it raises ends the session
         # Behind an error result the SDK raises it once more.
         exit_code = getattr(error, "exit_code", None)
         if isinstance(error, CLIConnectionError):  # it wrote to a program that had ended, and does not say how
             exit_code = loop.exit_code()
-        problem = "" if has_ended else " ".join(last_words).strip() or str(error).splitlines()[0]
-        tell(Gone(exit_code if isinstance(exit_code, int) else None, problem))
+        problem = "" if has_ended else " ".join(stderr).strip() or str(error).splitlines()[0]
+        on_event(ProcessExit(exit_code if isinstance(exit_code, int) else None, problem))
     else:
-        tell(Gone(0))
+        on_event(ProcessExit(0))
 
 
-async def _session(order: SessionOrder, gate: Gate, tell: Tell, last_words: deque[str], cancel: Cancel) -> None:
+async def _session(
+    options: SessionOptions, hooks: AnswersHooks, on_event: OnEvent, stderr: deque[str], cancel: Cancel
+) -> None:
     cancel.task = asyncio.current_task()
-    options = options_of(order, gate, lambda line: last_words.append(line[:500]))
+    sdk_options = options_of(options, hooks, lambda line: stderr.append(line[:500]))
     try:
-        async for message in query(prompt=order.prompt, options=options):
-            for said in read(message):
-                tell(said)
+        async for message in query(prompt=options.prompt, options=sdk_options):
+            for event in read(message):
+                on_event(event)
     finally:
         await cast("_Loop", asyncio.get_running_loop()).close_pipes()
 
@@ -161,36 +162,38 @@ class _Loop(asyncio.SelectorEventLoop):
         await asyncio.sleep(0)  # a transport closes its pipes in the next turn, and those their files in one more
 
 
-def options_of(order: SessionOrder, gate: Gate, complain: Any) -> ClaudeAgentOptions:
+def options_of(options: SessionOptions, hooks: AnswersHooks, complain: Any) -> ClaudeAgentOptions:
     async def ask(question: HookInput, _call: str | None, _context: HookContext) -> HookJSONOutput:
-        answer = await asyncio.to_thread(gate.answer, cast("dict[str, Any]", question))
+        answer = await asyncio.to_thread(hooks.answer, cast("dict[str, Any]", question))
         return cast("HookJSONOutput", answer)
 
-    settings = order.settings
+    settings = options.settings
     # Without on_failure a hook that raises, or returns nothing, lets the call through.
     matcher = HookMatcher(matcher=None, hooks=[ask], timeout=HOOK_S, on_failure="block")
     return ClaudeAgentOptions(
-        cwd=order.cwd,
-        cli_path=_launcher(order),
-        env=dict(order.env),
-        tools=list(order.tools),
+        cwd=options.cwd,
+        cli_path=_launcher(options),
+        env=dict(options.env),
+        tools=list(options.tools),
         system_prompt=(
-            {"type": "file", "path": str(order.system_file)}
-            if order.bare
+            {"type": "file", "path": str(options.system_file)}
+            if options.bare
             else {"type": "preset", "preset": "claude_code"}
         ),
-        extra_args={} if order.bare or not order.system else {"append-system-prompt-file": str(order.system_file)},
-        settings=order.own_settings(),
+        extra_args={}
+        if options.bare or not options.system
+        else {"append-system-prompt-file": str(options.system_file)},
+        settings=options.own_settings(),
         setting_sources=list(settings.setting_sources),
         strict_mcp_config=not settings.setting_sources,
         permission_mode="dontAsk",
         hooks={"PreToolUse": [matcher]},
-        model=order.model,
+        model=options.model,
         fallback_model=settings.fallback_model,
-        max_turns=order.max_turns,
-        max_budget_usd=order.max_cost_usd,
-        output_format={"type": "json_schema", "schema": dict(order.schema)} if order.schema is not None else None,
-        resume=order.resume,
+        max_turns=options.max_turns,
+        max_budget_usd=options.max_cost_usd,
+        output_format={"type": "json_schema", "schema": dict(options.schema)} if options.schema is not None else None,
+        resume=options.resume,
         verbatim_prompts=True,
         # Without these the tokens of an answer, and answers of a subagent, are not told before the session ends.
         include_partial_messages=True,
@@ -200,9 +203,9 @@ def options_of(order: SessionOrder, gate: Gate, complain: Any) -> ClaudeAgentOpt
     )
 
 
-def _launcher(order: SessionOrder) -> Path:
+def _launcher(options: SessionOptions) -> Path:
     """The program that the SDK takes for the CLI (see launch.py)."""
-    path = order.folder / "claude"
-    path.write_text(f'#!/bin/sh\nexec {shlex.join(order.launched())} "$@"\n', encoding="utf-8")
+    path = options.folder / "claude"
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(options.launched())} "$@"\n', encoding="utf-8")
     path.chmod(0o700)
     return path

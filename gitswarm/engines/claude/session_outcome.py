@@ -13,8 +13,9 @@ from pydantic import JsonValue
 from gitswarm.containment import REFUSED
 from gitswarm.engines.agent_session import SessionEnd, may_pass, session_result
 from gitswarm.engines.base import StepRequest, StepResult
-from gitswarm.engines.claude.messages import Ended, Faulted, Gone, Limited, Usage
+from gitswarm.engines.claude.messages import ProcessExit, ProviderError, SessionResult, UsageLimit
 from gitswarm.engines.claude.provider import ClaudeProfile
+from gitswarm.engines.claude.usage import NOTHING, Usage
 from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
@@ -41,43 +42,43 @@ _REFUSED = re.compile(rf"{re.escape(REFUSED)}\S+")
 _TOO_MANY = 429
 
 
-class LastWords(Struct, frozen=True):
+class FinalState(Struct):
     """All that is known of how a session ended. `timeout_s`: it was ended after that time. `unjudged`: the tool of a
     call that was carried out although nobody had asked the policy. `over`: the limit of the budget
     that it was ended at. `refused`: the HTTP status of a refusal that the CLI was about to ask for again."""
 
-    ended: Ended | None = None
-    gone: Gone | None = None
-    fault: Faulted | None = None
-    limit: Limited | None = None
+    ended: SessionResult | None = None
+    gone: ProcessExit | None = None
+    fault: ProviderError | None = None
+    limit: UsageLimit | None = None
     timeout_s: float | None = None
     unjudged: str | None = None
     over: str | None = None
     refused: int | None = None
 
 
-def outcome_of(last: LastWords) -> EngineOutcome:
-    if last.unjudged is not None:
-        what = f"{last.unjudged} was carried out without asking the policy, and the session was ended"
+def outcome_of(state: FinalState) -> EngineOutcome:
+    if state.unjudged is not None:
+        what = f"{state.unjudged} was carried out without asking the policy, and the session was ended"
         return EngineOutcome(
             kind="killed", detail=f"{what}: settings of Claude Code on this machine switch hooks off"
         )
-    if last.refused is not None:
+    if state.refused is not None:
         detail = f"Invalid API key ({_ADVICE['authentication_failed']})"
-        return EngineOutcome(kind="api_error", detail=detail, status=last.refused)
-    if last.over is not None and last.ended is None:
-        return EngineOutcome(kind="budget", detail=last.over)
-    if last.gone is not None and last.gone.missing:
-        return EngineOutcome(kind="engine_missing", detail=last.gone.problem)
-    if last.ended is None:
-        return _without_result(last)
-    return _by_result(last, last.ended)
+        return EngineOutcome(kind="api_error", detail=detail, status=state.refused)
+    if state.over is not None and state.ended is None:
+        return EngineOutcome(kind="budget", detail=state.over)
+    if state.gone is not None and state.gone.missing:
+        return EngineOutcome(kind="engine_missing", detail=state.gone.problem)
+    if state.ended is None:
+        return _without_result(state)
+    return _by_result(state, state.ended)
 
 
-def _without_result(last: LastWords) -> EngineOutcome:
-    if last.timeout_s is not None:
-        return EngineOutcome(kind="killed", detail=f"no end after {last.timeout_s:g} s: it was ended")
-    gone = last.gone or Gone(None)
+def _without_result(state: FinalState) -> EngineOutcome:
+    if state.timeout_s is not None:
+        return EngineOutcome(kind="killed", detail=f"no end after {state.timeout_s:g} s: it was ended")
+    gone = state.gone or ProcessExit(None)
     how = "ended without a result"
     if gone.exit_code is not None:
         how = (
@@ -86,7 +87,7 @@ def _without_result(last: LastWords) -> EngineOutcome:
     return EngineOutcome(kind="killed", detail=": ".join(part for part in (how, gone.problem) if part))
 
 
-def _by_result(last: LastWords, ended: Ended) -> EngineOutcome:
+def _by_result(state: FinalState, ended: SessionResult) -> EngineOutcome:
     reason = ended.terminal_reason or ""
     text = _in_one_line("; ".join(ended.errors) or ended.text)
     if reason == "hook_stopped":
@@ -96,16 +97,16 @@ def _by_result(last: LastWords, ended: Ended) -> EngineOutcome:
     kind = _KINDS.get(reason) or _KINDS.get(ended.subtype)
     if kind is not None:
         return EngineOutcome(kind=kind, detail=text)
-    if reason in ("api_error", "prompt_too_long") or ended.status is not None or last.fault is not None:
-        return _api_error(last, ended, text)
+    if reason in ("api_error", "prompt_too_long") or ended.status is not None or state.fault is not None:
+        return _api_error(state, ended, text)
     return EngineOutcome(kind="killed", detail=text or reason or ended.subtype)
 
 
-def _api_error(last: LastWords, ended: Ended, text: str) -> EngineOutcome:
-    kind = last.fault.kind if last.fault else ""
+def _api_error(state: FinalState, ended: SessionResult, text: str) -> EngineOutcome:
+    kind = state.fault.kind if state.fault else ""
     # A limit that was reached ends nothing by itself: there may be more behind it that is paid for.
-    if last.limit is not None and (ended.status == _TOO_MANY or kind == "rate_limit"):
-        return EngineOutcome(kind="api_error", detail=text, status=ended.status, resets_at=_moment(last.limit))
+    if state.limit is not None and (ended.status == _TOO_MANY or kind == "rate_limit"):
+        return EngineOutcome(kind="api_error", detail=text, status=ended.status, resets_at=_moment(state.limit))
     return EngineOutcome(
         kind="api_error",
         detail=_advised(text, kind, ended),
@@ -114,7 +115,7 @@ def _api_error(last: LastWords, ended: Ended, text: str) -> EngineOutcome:
     )
 
 
-def _may_pass(kind: str, ended: Ended) -> bool:
+def _may_pass(kind: str, ended: SessionResult) -> bool:
     if ended.stop_reason == "refusal":
         return False
     if ended.status is None:
@@ -122,7 +123,7 @@ def _may_pass(kind: str, ended: Ended) -> bool:
     return may_pass(ended.status)
 
 
-def _moment(limit: Limited) -> str:
+def _moment(limit: UsageLimit) -> str:
     if limit.resets_at is None:
         return UNKNOWN_TIME
     try:
@@ -136,7 +137,7 @@ def _in_one_line(text: str) -> str:
     return " ".join(text.strip().partition("\n\n")[0].split())
 
 
-def _advised(text: str, kind: str, ended: Ended) -> str:
+def _advised(text: str, kind: str, ended: SessionResult) -> str:
     """The CLI's words, without its advice where that is none for somebody who runs git-swarm, and with ours."""
     refused = _REFUSED.search(text)
     if refused is not None:  # by our own proxy, which the CLI takes for the provider
@@ -171,9 +172,6 @@ _ADVICE: Mapping[str, str] = {
 _THEIR_ADVICE = (" · ", " It may not exist", " To configure this")
 
 
-NOTHING = Usage(cost_usd=0.0)
-
-
 class Phase(Struct, frozen=True):
     """How a phase ended. `session` None: it never came to be. `has_spoken`: there is something to go on with.
     `usage`: of its session up to here."""
@@ -187,9 +185,9 @@ class Phase(Struct, frozen=True):
     usage: Usage = NOTHING
 
 
-class Worked(Struct, frozen=True):
-    """`started`: on the monotonic clock. `final` None: the handoff was not asked for. `earlier`: what other
-    executions used in its session before."""
+class StepPhases(Struct):
+    """The sessions of a step. `started`: on the monotonic clock. `final` None: the handoff was not asked for.
+    `earlier`: what other executions used in its session before."""
 
     profile: ClaudeProfile
     started: float
@@ -205,32 +203,32 @@ class Worked(Struct, frozen=True):
             return work
         if final.outcome.resets_at is not None:
             return final.outcome
-        words = _said_in(final)
+        words = _handed_over_in(final)
         if work.kind == "ok" and isinstance(words, str):
             return EngineOutcome(kind="no_envelope", detail=words, attempts=final.outcome.attempts)
         return work
 
-    def broken(self, error: Exception, usage: Usage) -> Worked:
+    def end_broken(self, error: Exception, usage: Usage) -> None:
         """It came no further than here, and had used this much."""
         outcome = EngineOutcome(kind="killed", detail=f"{type(error).__name__}: {error}")
-        return replace(self, work=replace(self.work, outcome=outcome, usage=usage), final=None, earlier=NOTHING)
+        self.work, self.final, self.earlier = replace(self.work, outcome=outcome, usage=usage), None, NOTHING
 
 
-def step_result(request: StepRequest, recorder: Recorder, worked: Worked) -> StepResult:
-    work, outcome = worked.work, worked.outcome
-    usage = (worked.final or work).usage.without(worked.earlier)
+def step_result(request: StepRequest, recorder: Recorder, phases: StepPhases) -> StepResult:
+    work, outcome = phases.work, phases.outcome
+    usage = (phases.final or work).usage.without(phases.earlier)
     model = work.model or request.model
     tokens = Tokens.of(usage.prompt, usage.completion)
-    cost = worked.profile.cost(usage.cost_usd, model, (usage.prompt, usage.completion))
-    end = SessionEnd(outcome, _handoff(worked), work.text, model, tokens, cost)
-    return session_result("claude", request, recorder, worked.started, end)
+    cost = phases.profile.cost(usage.cost_usd, model, (usage.prompt, usage.completion))
+    end = SessionEnd(outcome, _handoff(phases), work.text, model, tokens, cost)
+    return session_result("claude", request, recorder, phases.started, end)
 
 
-def _handoff(worked: Worked) -> Handoff | str:
+def _handoff(phases: StepPhases) -> Handoff | str:
     """What was handed over, as far as it can be believed; else why there is nothing."""
-    if worked.outcome.resets_at is not None:
-        return _limited(worked.outcome)
-    return _said_in(worked.final) if worked.final is not None else ""
+    if phases.outcome.resets_at is not None:
+        return _limited(phases.outcome)
+    return _handed_over_in(phases.final) if phases.final is not None else ""
 
 
 def _limited(outcome: EngineOutcome) -> Handoff:
@@ -242,7 +240,7 @@ def _limited(outcome: EngineOutcome) -> Handoff:
     )
 
 
-def _said_in(final: Phase) -> Handoff | str:
+def _handed_over_in(final: Phase) -> Handoff | str:
     """What was handed over, or why it cannot be used."""
     if final.structured is None:
         if final.outcome.kind != "ok":

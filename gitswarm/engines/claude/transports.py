@@ -1,26 +1,35 @@
-"""The two ways to hold a session: `cli` is `claude -p` with JSON lines on its standard output and our hook before
-each tool call; `sdk` is the Agent SDK in a thread with an event loop of its own (sdk_session.py).
+"""What one session is given, and the two ways to hold it: `cli` is `claude -p` with JSON lines on its standard output
+and our hook before each tool call; `sdk` is the Agent SDK in a thread with an event loop (sdk_session.py).
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Protocol, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue
 
-from gitswarm.containment import Containment
+from gitswarm.containment import UNCONTAINED, Containment, Uncontained
+from gitswarm.engines import hook_client, launch
 from gitswarm.engines.agent_process import collect_lines, end_process, last_lines, start_piped
-from gitswarm.engines.claude.claude_code import INSTALL_SDK
-from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.claude.messages import Gone, read_line
-from gitswarm.engines.claude.order import SessionOrder, Tell
-from gitswarm.engines.hook_server import HOOK_S, hook_command, open_door
+from gitswarm.engines.agent_session import FINALIZE, NAVIGATOR, USUAL_TOOLS, named_model
+from gitswarm.engines.base import RouteTerms, StepRequest
+from gitswarm.engines.claude.claude_code import INSTALL_SDK, ClaudeSettings
+from gitswarm.engines.claude.config_folder import bring_login, config_folder
+from gitswarm.engines.claude.messages import SUBAGENT_TOOLS, ProcessExit, SessionEvent, read_line
+from gitswarm.engines.claude.provider import ClaudeProfile
+from gitswarm.engines.hook_server import HOOK_S, AnswersHooks, hook_command, serve_hooks
+from gitswarm.records.route_question import RouteQuestion
 
 _LINE_BYTES = 64 << 20
 _REAP_S = 5.0
@@ -30,16 +39,16 @@ class CliTransport:
     mode = "cli"
 
     @contextmanager
-    def hold(self, order: SessionOrder, gate: Gate, tell: Tell) -> Iterator[None]:
-        order.write_system()
-        with open_door(order.folder, gate) as socket:
+    def hold(self, options: SessionOptions, hooks: AnswersHooks, on_event: OnEvent) -> Iterator[None]:
+        options.write_system()
+        with serve_hooks(options.folder, hooks) as socket:
             try:
-                process = start_piped([*order.launched(), *arguments(order, socket)], order.cwd, order.env)
+                process = start_piped([*options.launched(), *arguments(options, socket)], options.cwd, options.env)
             except OSError as error:
-                tell(Gone(None, f"cannot start {order.program}: {error.strerror}", missing=True))
+                on_event(ProcessExit(None, f"cannot start {options.program}: {error.strerror}", missing=True))
                 yield
                 return
-            listening = threading.Thread(target=_listen, args=(process, order.prompt, tell), daemon=True)
+            listening = threading.Thread(target=_listen, args=(process, options.prompt, on_event), daemon=True)
             listening.start()
             try:
                 yield
@@ -48,29 +57,34 @@ class CliTransport:
                 listening.join(_REAP_S)
 
 
-def arguments(order: SessionOrder, socket: Path) -> list[str]:
+def arguments(options: SessionOptions, socket: Path) -> list[str]:
     """The command line behind `claude`. Never `--bare`: it takes the hooks away, without a word."""
-    settings = order.settings
+    settings = options.settings
     argv = ["-p", "--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
     # Without these the tokens of an answer, and answers of a subagent, are not told before the session ends.
     argv += ["--include-partial-messages", "--forward-subagent-text"]
     argv += ["--permission-mode", "dontAsk", f"--setting-sources={','.join(settings.setting_sources)}"]
-    argv += ["--settings", order.own_settings(_hooks(socket, order.containment)), "--tools", ",".join(order.tools)]
+    argv += [
+        "--settings",
+        options.own_settings(_hooks(socket, options.containment)),
+        "--tools",
+        ",".join(options.tools),
+    ]
     if not settings.setting_sources:
         argv.append("--strict-mcp-config")
-    if order.system:
-        argv += ["--system-prompt-file" if order.bare else "--append-system-prompt-file", str(order.system_file)]
+    if options.system:
+        argv += ["--system-prompt-file" if options.bare else "--append-system-prompt-file", str(options.system_file)]
     for flag, value in (
-        ("--model", order.model),
+        ("--model", options.model),
         ("--fallback-model", settings.fallback_model),
-        ("--max-turns", order.max_turns),
-        ("--max-budget-usd", order.max_cost_usd),
-        ("--json-schema", json.dumps(order.schema) if order.schema is not None else None),
+        ("--max-turns", options.max_turns),
+        ("--max-budget-usd", options.max_cost_usd),
+        ("--json-schema", json.dumps(options.schema) if options.schema is not None else None),
     ):
         if value is not None:
             argv += [flag, str(value)]
-    if order.resume is not None:
-        argv.append(f"--resume={order.resume}")
+    if options.resume is not None:
+        argv.append(f"--resume={options.resume}")
     return argv
 
 
@@ -81,7 +95,7 @@ def _hooks(socket: Path, containment: Containment) -> dict[str, JsonValue]:
     return {"PreToolUse": [{"matcher": "*", "hooks": [{**hook, "onFailure": "block"}]}]}
 
 
-def _listen(process: subprocess.Popen[bytes], prompt: str, tell: Tell) -> None:
+def _listen(process: subprocess.Popen[bytes], prompt: str, on_event: OnEvent) -> None:
     stderr = last_lines()
     complaints = threading.Thread(target=collect_lines, args=(process, stderr), daemon=True)
     complaints.start()
@@ -90,10 +104,10 @@ def _listen(process: subprocess.Popen[bytes], prompt: str, tell: Tell) -> None:
     with cast("IO[bytes]", process.stdout) as told:
         while line := told.readline(_LINE_BYTES):  # what is longer comes in pieces, which are noise
             for message in read_line(line):
-                tell(message)
+                on_event(message)
     exit_code = process.wait()
     complaints.join(1)  # something that it started may hold its stderr open
-    tell(Gone(exit_code, " ".join(stderr).strip()))
+    on_event(ProcessExit(exit_code, " ".join(stderr).strip()))
 
 
 def _ask(stdin: IO[bytes] | None, prompt: str) -> None:
@@ -113,22 +127,156 @@ class SdkTransport:
     mode = "sdk"
 
     @contextmanager
-    def hold(self, order: SessionOrder, gate: Gate, tell: Tell) -> Iterator[None]:
+    def hold(self, options: SessionOptions, hooks: AnswersHooks, on_event: OnEvent) -> Iterator[None]:
         try:
-            from gitswarm.engines.claude.sdk_session import Cancel, talk  # noqa: PLC0415 - half a second
+            from gitswarm.engines.claude.sdk_session import Cancel, hold_in_sdk  # noqa: PLC0415 - half a second
         except ImportError:
-            tell(Gone(None, f"claude-agent-sdk is not installed: {INSTALL_SDK}", missing=True))
+            on_event(ProcessExit(None, f"claude-agent-sdk is not installed: {INSTALL_SDK}", missing=True))
             yield
             return
-        order.write_system()
+        options.write_system()
         cancel = Cancel()
-        talking = threading.Thread(target=talk, args=(order, gate, tell, cancel), daemon=True)
-        talking.start()
+        thread = threading.Thread(target=hold_in_sdk, args=(options, hooks, on_event, cancel), daemon=True)
+        thread.start()
         try:
             yield
         finally:
             # The caller has ended its processes. It ends with them, unless it waits for an answer of theirs, or has
             # more to read than anybody wants to hear.
-            talking.join(_GRACE_S)
+            thread.join(_GRACE_S)
             cancel()
-            talking.join(_JOIN_S)
+            thread.join(_JOIN_S)
+
+
+class SessionOptions(Struct, frozen=True):
+    """`folder` is the session's own, outside of the worktree. `system` is appended to Claude Code's own prompt, or,
+    with `bare`, stands in its place. `tools` empty: none. `schema`: of the structured
+    output that it ends with; None: it ends when the model has nothing more to say. `resume`: the session whose
+    conversation it goes on with. `env` is complete. `model` None: the CLI's own choice. `max_cost_usd`, `max_tokens`:
+    of all sessions of the step together. `containment`: of the program and everything that it starts."""
+
+    prompt: str
+    cwd: Path
+    folder: Path
+    env: Mapping[str, str]
+    settings: ClaudeSettings
+    program: Path
+    tools: tuple[str, ...] = ()
+    system: str = ""
+    bare: bool = False
+    model: str | None = None
+    max_turns: int | None = None
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+    schema: Mapping[str, JsonValue] | None = None
+    resume: str | None = None
+    containment: Containment = UNCONTAINED
+
+    @property
+    def system_file(self) -> Path:
+        return self.folder / "system.md"
+
+    def write_system(self) -> None:
+        """A file, as everybody can read a command line; it may also be too long for one."""
+        self.system_file.write_text(self.system, encoding="utf-8")
+
+    def launched(self) -> tuple[str, ...]:
+        """The command line of the program, as far as it is the same for both transports (see launch.py)."""
+        names, depth = ",".join(self.env), str(self.containment.depth)
+        confined = self.containment.wrap([str(self.program)])
+        return (sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), names, depth, *confined)
+
+    def own_settings(self, hooks: Mapping[str, JsonValue] | None = None) -> str:
+        """JSON for `--settings`, which comes before every other source."""
+        # Agents make no commits: what Claude Code would on_event them to write into messages is noise.
+        # A user's or a project's settings may switch all hooks off, ours with them.
+        settings: dict[str, JsonValue] = {"includeCoAuthoredBy": False, "disableAllHooks": False}
+        if not isinstance(self.containment, Uncontained):
+            # Claude Code's own cannot be nested in ours; a user's settings may ask for it.
+            settings["sandbox"] = {"enabled": False}
+        return json.dumps(settings | ({"hooks": dict(hooks)} if hooks else {}))
+
+
+OnEvent = Callable[[SessionEvent], None]
+
+
+class Transport(Protocol):
+    @property
+    def mode(self) -> str: ...
+
+    def hold(self, options: SessionOptions, hooks: AnswersHooks, on_event: OnEvent) -> AbstractContextManager[None]:
+        """Starts a session. Its events come from other threads, `ProcessExit` last. When the block is left nothing
+        of the transport's own waits for it any more; its processes are the caller's to end."""
+
+
+def work_options(request: StepRequest, profile: ClaudeProfile, program: Path, folder: Path) -> SessionOptions:
+    """
+    :param folder: the session's own.
+    """
+    terms = request.terms
+    return SessionOptions(
+        prompt=request.prompt.user,
+        cwd=request.worktree,
+        folder=folder,
+        env=profile.environment(request.env),
+        settings=profile.settings,
+        program=program,
+        tools=_by_every_name(terms.tools or USUAL_TOOLS),
+        system=request.prompt.system,
+        model=named_model(request.model),
+        max_turns=terms.max_turns,
+        max_cost_usd=terms.max_cost_usd,
+        max_tokens=terms.max_tokens,
+        schema=open_ended(terms.output_schema),
+    )
+
+
+def _by_every_name(tools: tuple[str, ...]) -> tuple[str, ...]:
+    """Which name of the subagent tool the program knows depends on its version; it passes over the other."""
+    return tuple(dict.fromkeys((*tools, *SUBAGENT_TOOLS))) if not {*tools}.isdisjoint(SUBAGENT_TOOLS) else tools
+
+
+def open_ended(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """A field more than there are costs no attempt: it is dropped."""
+    return {**schema, "additionalProperties": True}
+
+
+def finalize_options(work: SessionOptions, session: str) -> SessionOptions:
+    """Continues the conversation of `session`, with nothing left to do but to hand over."""
+    return replace(work, prompt=FINALIZE, tools=(), max_turns=None, resume=session)
+
+
+def route_options(
+    question: RouteQuestion, terms: RouteTerms, profile: ClaudeProfile, program: Path, folder: Path
+) -> SessionOptions:
+    """Only answers: no tools, and nothing that stays behind."""
+    return SessionOptions(
+        prompt=question.prompt,
+        cwd=terms.worktree,
+        folder=folder,
+        env=profile.environment(terms.env),
+        settings=profile.settings,
+        program=program,
+        system=NAVIGATOR,
+        bare=True,
+        model=named_model(terms.model),
+        schema=question.schema,
+    )
+
+
+_USERS = ("settings.json", "CLAUDE.md")
+
+
+def confined_options(options: SessionOptions, containment: Containment) -> SessionOptions:
+    """The same session, confined. Its state goes with the session's folder; none of the user's ever reads it."""
+    state = options.folder / "state"
+    state.mkdir(mode=0o700)
+    users = config_folder(options.env)
+    bring_login(options.env, state)
+    for name in _USERS if "user" in options.settings.setting_sources else ():
+        with suppress(FileNotFoundError):
+            shutil.copyfile(users / name, state / name)
+    program = options.program.resolve()
+    needed = (options.folder, options.program, program.parent, Path(hook_client.__file__))
+    env = {**options.env, **containment.environment, "CLAUDE_CONFIG_DIR": str(state)}
+    return replace(options, env=env, containment=containment.opened(read=needed, write=(state,)))

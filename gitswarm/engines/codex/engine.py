@@ -31,9 +31,9 @@ from gitswarm.engines.agent_session import (
 )
 from gitswarm.engines.base import Capabilities, Emit, StepEndedError, StepRequest, StepResult, WithoutModel
 from gitswarm.engines.codex.codex_cli import CAPABILITIES, KEY, CodexSettings, find_codex
-from gitswarm.engines.codex.session import CodexSession
+from gitswarm.engines.codex.codex_session import CodexSession
 from gitswarm.engines.handoff import read_handoff
-from gitswarm.engines.hook_server import HOOK_S, hook_command, open_door
+from gitswarm.engines.hook_server import HOOK_S, hook_command, serve_hooks
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.receipt import EngineOutcome
@@ -145,7 +145,7 @@ class _Turns(Struct, frozen=True):
         argv += ["--dangerously-bypass-hook-trust", *options, "-"]
         session.finished, session.failure = False, None
         try:
-            with open_door(self.folder, session), agent_process(argv, self.request, self.env, until) as agent:
+            with serve_hooks(self.folder, session), agent_process(argv, self.request, self.env, until) as agent:
                 session.agent = agent
                 agent.say_all(prompt)
                 for line in agent.lines():

@@ -27,7 +27,7 @@ from gitswarm.engines.agent_session import (
 )
 from gitswarm.engines.base import Capabilities, Emit, RouteTerms, StepEndedError, StepRequest, StepResult
 from gitswarm.engines.gemini.gemini_cli import CAPABILITIES, GeminiSettings, find_program
-from gitswarm.engines.gemini.listening import GeminiGate, Listener, ended
+from gitswarm.engines.gemini.listening import GeminiHookPolicy, Listener, ended
 from gitswarm.engines.gemini.settings_home import SettingsHome, arguments, as_prompt
 from gitswarm.engines.handoff import (
     MOST_ASKED,
@@ -36,7 +36,7 @@ from gitswarm.engines.handoff import (
     asked_at_the_end,
     read_last_message,
 )
-from gitswarm.engines.hook_server import open_door
+from gitswarm.engines.hook_server import serve_hooks
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.budget import time_words
@@ -249,10 +249,10 @@ class GeminiSession(Struct):
             self.home = self.home.continued(folder)
         env = self.home.environment(self.env)
         opened = self.home.contained(self.place.containment, env)
-        gate, before = GeminiGate(self.decide), self.home.used()
+        gate, before = GeminiHookPolicy(self.decide), self.home.used()
         listener = Listener(self.recorder, gate)
         argv = arguments(self.home.program, self.model, self.conversation)
-        with open_door(self.home.folder, gate) as socket:
+        with serve_hooks(self.home.folder, gate) as socket:
             self.home.write(self.system, prompt.tools, prompt.max_turns, socket, opened.depth)
             try:
                 with agent_process(argv, replace(self.place, containment=opened), env, limits.deadline) as agent:

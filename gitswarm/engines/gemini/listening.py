@@ -40,7 +40,7 @@ _USUAL_STATUSES = (400, 401, 403, 404, 429, 500, 503)
 _MOST_CHARS = 200
 
 
-class GeminiGate(Struct):
+class GeminiHookPolicy(Struct):
     """The policy's side. A hook names no id of its call: `verdicts` are by tool and input, in the order of the
     questions. `failed`: commands that ended with an error, as the hook after them says."""
 
@@ -103,7 +103,7 @@ class Listener(Struct):
     and `tokens`, in and out, were used by then, most of them by `model`."""
 
     recorder: Recorder
-    gate: GeminiGate
+    gate: GeminiHookPolicy
     session: str | None = None
     text: str = ""
     fault: str = ""

@@ -1,0 +1,348 @@
+"""A session of Claude: what it says becomes transcript, events and tool calls, its hooks are answered by the policy,
+and it is tried again while failures may pass."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import Empty, Full, Queue
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from gitswarm.engines.agent_session import CONTINUE, retry_event
+from gitswarm.engines.base import SESSION_MARKER, Emit, StepEndedError
+from gitswarm.engines.claude.messages import (
+    RESULT_TOOL,
+    SUBAGENT_TOOLS,
+    ApiRetry,
+    ModelFallback,
+    PermissionDenied,
+    ProcessExit,
+    ProviderError,
+    SessionEvent,
+    SessionInit,
+    SessionResult,
+    TextMessage,
+    ToolEnd,
+    ToolStart,
+    UsageLimit,
+)
+from gitswarm.engines.claude.session_outcome import FinalState, Phase, outcome_of
+from gitswarm.engines.claude.transports import SessionOptions, Transport
+from gitswarm.engines.claude.usage import NOTHING, AnswerUsage, Meter, Usage
+from gitswarm.engines.handoff import encodable, encodable_input
+from gitswarm.engines.hook_server import Answer, Question, asked_call, judged, pre_tool_use_answer
+from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
+from gitswarm.process_table import end_processes_with
+from gitswarm.records.budget import time_words
+from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Verdict
+from gitswarm.specs.context import cut
+
+_HOOK_FAILED = "PreToolUse:"
+"""How the CLI's own words begin where a hook gave no verdict."""
+
+_REASON_CHARS = 200
+
+_WRONG_KEY = 401
+"""HTTP status that the same key gets again. The CLI asks once more all the same, but not after a 403."""
+
+
+class Conversation(Struct):
+    """One process of a session, while it is listened to. `is_told`: what the agent says is news for who follows the
+    run. `has_spoken`: there is something to go on with."""
+
+    recorder: Recorder
+    hooks: HookPolicy
+    emit: Emit
+    meter: Meter
+    is_told: bool = True
+    session: str | None = None
+    model: str | None = None
+    has_spoken: bool = False
+    state: FinalState = field(default_factory=FinalState)
+    text: str = ""
+    _open: dict[str, OpenCall] = field(default_factory=dict)
+    _refused: dict[str, str] = field(default_factory=dict)
+
+    def receive(self, message: SessionEvent) -> None:
+        message = encodable(message)
+        match message:
+            case SessionInit():
+                self.session, self.model = message.session, message.model or self.model
+                self.meter.begin()
+            case AnswerUsage():
+                self.meter.count(message)
+            case TextMessage():
+                self._speak(message)
+            case ToolStart():
+                self._begin(message)
+            case ToolEnd():
+                self._end(message)
+            case PermissionDenied():
+                self._refused[message.id] = message.reason
+            case ApiRetry() if message.status == _WRONG_KEY:
+                self.state.refused = message.status
+            case ApiRetry():
+                reason = f"{message.status or ''} {message.error}".strip()
+                self.emit(retry_event(message.attempt, message.of, message.wait_s, reason))
+            case ModelFallback():
+                self.model = message.model
+                self.recorder.note("system", f"{message.model} answers from here on")
+            case _:
+                self._remember(message)
+
+    def _remember(self, message: ProviderError | UsageLimit | SessionResult | ProcessExit) -> None:
+        """What tells how the session ended."""
+        match message:
+            case ProviderError():
+                self.state.fault = message
+                self.recorder.note("system", message.text)
+            case UsageLimit():
+                self.state.limit = message
+            case SessionResult():
+                self.state.ended = message
+            case ProcessExit():
+                self.state.gone = message
+
+    def close(self) -> None:
+        """Calls that never returned are over: whatever carried them out has been ended."""
+        for call in self._open.values():
+            self.recorder.end(
+                call, ToolOutcome(success=False, output="no result: the session ended during this call")
+            )
+        self._open.clear()
+
+    def _speak(self, message: TextMessage) -> None:
+        self.has_spoken = True
+        if message.role == "user":
+            self.recorder.note("user", message.text)
+            return
+        self.text = message.text
+        if self.is_told:
+            self.recorder.say(message.text)
+        else:
+            self.recorder.note("assistant", message.text)
+
+    def _begin(self, message: ToolStart) -> None:
+        self.has_spoken = True
+        if message.tool == RESULT_TOOL:
+            self.recorder.note("assistant", json.dumps(dict(message.given), ensure_ascii=False))
+            return
+        starter = self._open.get(message.parent or "")
+        agent = None if message.parent is None else _kind_of(starter)
+        self._open[message.id] = self.recorder.begin(message.tool, message.given, agent)
+
+    def _end(self, message: ToolEnd) -> None:
+        call = self._open.pop(message.id, None)
+        if call is None:
+            if not message.success:
+                self.recorder.note("user", message.output)  # why the handoff was not taken
+            return
+        if message.success and message.id not in self.hooks.verdicts:
+            self.state.unjudged = call.tool
+        verdict = self._verdict(message, call)
+        output = verdict.told if isinstance(verdict, Deny) else message.output
+        self.recorder.end(call, ToolOutcome(message.success, output), verdict)
+
+    def _verdict(self, message: ToolEnd, call: OpenCall) -> Verdict | None:
+        """What kept the call from being carried out, or changed it: the policy, else the CLI's own rules."""
+        verdict = self.hooks.verdicts.get(message.id)
+        if isinstance(verdict, Deny):
+            return None if message.success else verdict
+        if not message.success and message.id in self._refused:
+            return Deny("claude", cut(self._refused[message.id], _REASON_CHARS), "")
+        if verdict is None and not message.success and message.output.startswith(_HOOK_FAILED):
+            return Deny("policy", cut(message.output, _REASON_CHARS), "continue without this call")
+        if not isinstance(verdict, Rewrite):
+            return None
+        executed = encodable_input(verdict.input)
+        return replace(verdict, input=executed) if executed != dict(call.given) else None
+
+
+def _kind_of(starter: OpenCall | None) -> str:
+    kind = starter.given.get("subagent_type") if starter is not None else None
+    return kind if isinstance(kind, str) and kind else "subagent"
+
+
+class HookPolicy(Struct):
+    """Asked from other threads than the session's. `timeout_s`: for one decision; they take milliseconds.
+    `verdicts`: by the id of the call."""
+
+    decide: Decide
+    timeout_s: float
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+    def answer(self, question: Question) -> Answer:
+        """The answer to a PreToolUse hook. Never raises, never takes longer than `timeout_s`."""
+        verdict = self._verdict(question)
+        call = question.get("tool_use_id")
+        if isinstance(call, str):
+            # An agent may ask here as well, later and about calls that were carried out: that changes no record.
+            self.verdicts.setdefault(call, verdict)
+        return pre_tool_use_answer(verdict)
+
+    def _verdict(self, question: Question) -> Verdict:
+        asked = asked_call(question)
+        if isinstance(asked, Deny):
+            return asked
+        tool, given = asked
+        if tool == RESULT_TOOL:
+            return Allow()
+        if tool in SUBAGENT_TOOLS and question.get("agent_id"):
+            # What a subagent of a subagent does is not in the CLI's stream: nobody could follow it.
+            return Deny("tool", f"{tool}: a subagent starts no subagents", "do the work in this session")
+        return judged(self.decide, tool, given, self.timeout_s)
+
+
+_POLL_S = 0.05
+_BACKLOG = 1000
+"""Messages that may wait: a process that never stops talking must not fill the memory."""
+_LINGER_S = 10.0
+"""How long a process may take to go when it has said its result."""
+
+
+class SessionLimits(Struct, frozen=True):
+    """`deadline`: on the monotonic clock; `timeout_s` is what it was made of. `ended`: nobody waits any more.
+    `ended_by`: the limit of the budget that sets the deadline, as people call it; "": none does."""
+
+    deadline: float
+    timeout_s: float
+    ended: threading.Event
+    ended_by: str = ""
+
+
+def run_session(
+    transport: Transport, options: SessionOptions, conversation: Conversation, limits: SessionLimits
+) -> None:
+    """
+    :raises StepEndedError: nobody waits for it any more.
+    """
+    events: Queue[SessionEvent] = Queue(_BACKLOG)
+    state = conversation.state
+    is_over = threading.Event()
+
+    def on_event(message: SessionEvent) -> None:
+        """Waits while the queue is full, as long as anybody reads it."""
+        while not is_over.is_set():
+            with suppress(Full):
+                events.put(message, timeout=_POLL_S)
+                break
+
+    with transport.hold(options, conversation.hooks, on_event):
+        try:
+            for message in _listen(events, limits):
+                conversation.receive(message)
+                if isinstance(message, ToolEnd):  # between two requests: what was used is known
+                    state.over = _tokens_used_up(options, conversation)
+                if state.unjudged is not None or state.over is not None or state.refused is not None:
+                    break
+        finally:
+            is_over.set()
+            # The process, the shells of its tools, and what those left in the background: in sessions of their own.
+            end_processes_with(SESSION_MARKER, options.env[SESSION_MARKER])
+    if state.ended is None and state.gone is None:
+        state.timeout_s = limits.timeout_s
+        if state.over is None and limits.ended_by:
+            state.over = f"ended after {time_words(limits.timeout_s)} by {limits.ended_by}"
+    conversation.close()
+
+
+def _tokens_used_up(options: SessionOptions, conversation: Conversation) -> str | None:
+    used, most = conversation.meter.usage.own, options.max_tokens
+    return f"{used:,} tokens used of {most:,} that were left" if most is not None and used >= most else None
+
+
+def _listen(events: Queue[SessionEvent], limits: SessionLimits) -> Iterator[SessionEvent]:
+    """Everything that is said, until the process is gone or the time is over."""
+    until = limits.deadline
+    while time.monotonic() < until:
+        try:
+            message = events.get(timeout=_POLL_S)
+        except Empty:
+            if limits.ended.is_set():
+                raise StepEndedError from None
+            continue
+        yield message
+        if isinstance(message, ProcessExit):
+            return
+        linger_s = _LINGER_S if isinstance(message, SessionResult) else math.inf
+        until = min(limits.deadline, time.monotonic() + linger_s)
+
+
+_LONGEST_WAIT_S = 60.0
+_LEAST_USD = 0.01
+"""Of a handoff, after work that used all there was: without it the work could not be judged."""
+
+
+class Phases(Struct, frozen=True):
+    """`start` begins what one process of a session says. `attempts` at most; `wait_s` before the second."""
+
+    transport: Transport
+    start: Callable[[], Conversation]
+    attempts: int
+    wait_s: float
+
+    def run(self, options: SessionOptions, limits: SessionLimits, earlier: Usage = NOTHING) -> Phase:
+        """
+        Nothing waits that could not be tried again before the deadline.
+
+        :param earlier: what the session used before that this phase continues.
+        :raises StepEndedError: nobody waits for it any more.
+        """
+        usage = earlier
+        for attempt in itertools.count(1):
+            phase, conversation = self._attempt(options, limits, usage)
+            outcome, usage = phase.outcome.model_copy(update={"attempts": attempt}), phase.usage
+            # Siblings of a fork that fail together do not come back together.
+            jitter_s = random.uniform(0, self.wait_s / 2)  # noqa: S311 - no secret
+            wait_s = min(_LONGEST_WAIT_S, self.wait_s * 2 ** (attempt - 1)) + jitter_s
+            if not outcome.retryable or attempt >= self.attempts or time.monotonic() + wait_s >= limits.deadline:
+                break
+            conversation.emit(retry_event(attempt + 1, self.attempts, wait_s, outcome.detail))
+            options = _resumed(options, conversation)
+            if limits.ended.wait(wait_s):
+                raise StepEndedError
+        return replace(phase, outcome=outcome)
+
+    def _attempt(self, options: SessionOptions, limits: SessionLimits, earlier: Usage) -> tuple[Phase, Conversation]:
+        conversation = self.start()
+        counted = conversation.meter.usage
+        marked = replace(
+            _with_remaining_budget(options, counted), env={**options.env, SESSION_MARKER: secrets.token_hex(8)}
+        )
+        run_session(self.transport, marked, conversation, limits)
+        ended = conversation.state.ended
+        usage = ended.usage.after(earlier) if ended else earlier.plus(conversation.meter.since(counted))
+        phase = Phase(
+            outcome=outcome_of(conversation.state),
+            session=conversation.session or options.resume,
+            has_spoken=conversation.has_spoken or options.resume is not None,
+            model=conversation.model,
+            text=conversation.text,
+            structured=ended.structured if ended else None,
+            usage=usage,
+        )
+        return phase, conversation
+
+
+def _with_remaining_budget(options: SessionOptions, counted: Usage) -> SessionOptions:
+    """A process knows only what it costs itself."""
+    if options.max_cost_usd is None:
+        return options
+    return replace(options, max_cost_usd=max(_LEAST_USD, round(options.max_cost_usd - (counted.cost_usd or 0.0), 6)))
+
+
+def _resumed(options: SessionOptions, conversation: Conversation) -> SessionOptions:
+    """The next attempt: in the same conversation, where there is one."""
+    if conversation.session is None or not conversation.has_spoken:
+        return options
+    conversation.recorder.note("user", CONTINUE)
+    return replace(options, prompt=CONTINUE, resume=conversation.session)

@@ -18,8 +18,8 @@ from gitswarm.git.locks import Locks
 from gitswarm.ledger.journal import Journal
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.record import Clock
-from gitswarm.runner.forks import branching
-from gitswarm.runner.forks.branching import ParallelSteps
+from gitswarm.runner import branching
+from gitswarm.runner.branching import ParallelSteps
 from gitswarm.runner.step.execute import ask as ask_engine
 from gitswarm.worktree.shadow import Side, remove_side
 from tests.conftest import Project

@@ -28,7 +28,7 @@ from gitswarm.runner.hub.transfer import (
     release_on_hub,
     take_over,
 )
-from gitswarm.runner.run_processes import Wish, refuse_agent
+from gitswarm.runner.run_processes import RequestKind, refuse_agent
 from gitswarm.runner.run_session import RunContext
 from gitswarm.settings import load_config
 
@@ -106,7 +106,7 @@ def release(run: RunArgument = None) -> None:
     out(f"anywhere   git swarm resume {layout.run_id} --hub")
 
 
-def ask_over_hub(run: str | None, wish: Wish, *, at_once: bool) -> None:
+def ask_over_hub(run: str | None, wish: RequestKind, *, at_once: bool) -> None:
     """For `stop --hub` and `pause --hub`."""
     repository = repository_here()
     refuse_agent(os.environ, wish, repository.common_dir)

@@ -20,7 +20,7 @@ from gitswarm.engines.registry import adapters, broken_engines, distribution_of
 from gitswarm.errors import NotARepositoryError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.runner.diagnosis import Diagnosis, examine_machine, examine_repository, repair
-from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
+from gitswarm.runner.initialise import Initialised, InitOptions, initialise, undo_init
 from gitswarm.runner.run_engines import EngineHere, OfferedModel, survey_engines, survey_models
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.runner.run_session import SilentObserver
@@ -67,15 +67,15 @@ def init(
     out("in git log git log --notes='swarm/*/routing' shadow/RUN")
 
 
-def _wishes(repository: Repository) -> Wishes:
+def _wishes(repository: Repository) -> InitOptions:
     """A run's own worktree gets no file: it would become part of the next step."""
     checkout = repository.checkout
     if checkout is None or (repository.checkout_git_dir / "swarm-branch").exists():
-        return Wishes()
+        return InitOptions()
     path = checkout / CONFIG_FILE
     if not path.is_file():
-        return Wishes(config=(path, CONFIG_TEXT))
-    return Wishes(hub=load_config(path.read_text(encoding="utf-8", errors="replace"), {}).hub)
+        return InitOptions(config=(path, CONFIG_TEXT))
+    return InitOptions(hub=load_config(path.read_text(encoding="utf-8", errors="replace"), {}).hub)
 
 
 def _tell(repository: Repository, change: Change) -> None:

@@ -24,9 +24,9 @@ from gitswarm.records.execution import RunStatus
 from gitswarm.records.run_spec import LandStrategy
 from gitswarm.runner.human_steps import settled
 from gitswarm.runner.landing.approve import Approval, approve_run, reject_run
-from gitswarm.runner.landing.land_run import Delivered, land_run, plan_land, push_target
+from gitswarm.runner.landing.land_run import LandedRun, land_run, plan_land, push_target
 from gitswarm.runner.landing.landed_commit import landed_text
-from gitswarm.runner.landing.landing_plan import Landed, Refused, Way, Wish, short
+from gitswarm.runner.landing.landing_plan import LandedBefore, LandingPlan, LandingRequest, Refused, short
 from gitswarm.runner.open_run import open_run
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.runner.run_session import Session
@@ -115,21 +115,21 @@ def land(
     repository = repository_here()
     refuse_agent(os.environ, "land", repository.common_dir)
     layout = find_run(repository, run)
-    wish = Wish(strategy, target, trust_hooks, message.strip())
+    request = LandingRequest(strategy, target, trust_hooks, message.strip())
     with open_run(repository, layout, quiet_surroundings(repository, layout)) as opened:
         state = settled(opened.session, opened.state)
         if dry_run:
-            plan = plan_land(opened.session, state, wish)
+            plan = plan_land(opened.session, state, request)
             if isinstance(plan, Refused):
                 _refuse(plan, as_json=as_json)
             elif as_json:
                 out_json(_plain_plan(layout.run_id, plan))
             else:
-                _tell_plan(layout.run_id, plan, wish)
+                _tell_plan(layout.run_id, plan, request)
             return
         if edit:
-            wish = _edited(opened.session, state, wish)
-        done = land_run(opened.session, state, wish)
+            request = _edited(opened.session, state, request)
+        done = land_run(opened.session, state, request)
         if isinstance(done, Refused):
             _refuse(done, as_json=as_json)
         pushed = _push(opened.session, done)
@@ -141,19 +141,19 @@ def land(
             _refuse(pushed)
 
 
-def _edited(session: Session, state: RunState, wish: Wish) -> Wish:
+def _edited(session: Session, state: RunState, request: LandingRequest) -> LandingRequest:
     """With what the user's editor made of the message; nothing is asked about a run that cannot land.
 
     :raises UsageError: the editor failed, or left nothing.
     """
-    plan = plan_land(session, state, wish)
-    if not isinstance(plan, Way):
-        return wish
-    text = wish.message or landed_text(session.repository, state, session.spec.task)
+    plan = plan_land(session, state, request)
+    if not isinstance(plan, LandingPlan):
+        return request
+    text = request.message or landed_text(session.repository, state, session.spec.task)
     edit = edited(session.repository, text)
     if not edit:
         raise UsageError("nothing landed: the message is empty", hint=f"git swarm land {session.layout.run_id}")
-    return replace(wish, message=edit)
+    return replace(request, message=edit)
 
 
 def _tell_approval(run: str, approval: Approval, way: str) -> None:
@@ -205,8 +205,8 @@ def _plain_approval(run: str, approval: Approval, word: str, way: str) -> dict[s
     }
 
 
-def _plain_plan(run: str, plan: Way | Landed) -> dict[str, JsonValue]:
-    if isinstance(plan, Landed):
+def _plain_plan(run: str, plan: LandingPlan | LandedBefore) -> dict[str, JsonValue]:
+    if isinstance(plan, LandedBefore):
         return {"run_id": run, "dry_run": True, "would_land": False, "target": short(plan.target)}
     return {
         "run_id": run,
@@ -218,7 +218,7 @@ def _plain_plan(run: str, plan: Way | Landed) -> dict[str, JsonValue]:
     }
 
 
-def _plain_landing(run: str, done: Delivered, pushed: str | Refused | None) -> dict[str, JsonValue]:
+def _plain_landing(run: str, done: LandedRun, pushed: str | Refused | None) -> dict[str, JsonValue]:
     return {
         "run_id": run,
         "is_new": done.is_new,
@@ -229,23 +229,23 @@ def _plain_landing(run: str, done: Delivered, pushed: str | Refused | None) -> d
     }
 
 
-def _tell_plan(run: str, plan: Way | Landed, wish: Wish) -> None:
-    if isinstance(plan, Landed):
+def _tell_plan(run: str, plan: LandingPlan | LandedBefore, request: LandingRequest) -> None:
+    if isinstance(plan, LandedBefore):
         _tell_earlier(run, plan.landing.commit, plan.target, plan.landing.reverted_by)
     else:
         out(f"{run} would land on {short(plan.target)} ({plan.strategy})")
         out(f"approved   {plan.approval.about[:12]} by {plan.approval.by}")
-        out(f"next       git swarm land {run}{_options(wish)}")
+        out(f"next       git swarm land {run}{_options(request)}")
 
 
-def _options(wish: Wish) -> str:
+def _options(request: LandingRequest) -> str:
     """Those that were given, for the command that does what was shown."""
-    given = [f" --strategy {wish.strategy}"] if wish.strategy else []
-    given += [f" --target {short(wish.target)}"] if wish.target else []
-    return "".join([*given, " --trust-hooks" if wish.trust_hooks else ""])
+    given = [f" --strategy {request.strategy}"] if request.strategy else []
+    given += [f" --target {short(request.target)}"] if request.target else []
+    return "".join([*given, " --trust-hooks" if request.trust_hooks else ""])
 
 
-def _tell_landing(run: str, done: Delivered, pushed: str | Refused | None) -> None:
+def _tell_landing(run: str, done: LandedRun, pushed: str | Refused | None) -> None:
     if not done.is_new:
         _tell_earlier(run, done.landed.commit, done.landed.target, done.reverted_by)
     else:
@@ -264,7 +264,7 @@ def _tell_earlier(run: str, commit: str, target: str, reverted_by: str | None) -
         out(f"again      git revert {reverted_by[:12]}   (on {short(target)})")
 
 
-def _push(session: Session, done: Delivered) -> str | Refused | None:
+def _push(session: Session, done: LandedRun) -> str | Refused | None:
     """Where it was pushed, None: nowhere. Safe to repeat: what was not pushed the last time is now."""
     if not session.spec.settings.deploy.push or done.reverted_by is not None:
         return None
@@ -274,13 +274,13 @@ def _push(session: Session, done: Delivered) -> str | Refused | None:
 def _refuse(refused: Refused, *, as_json: bool = False) -> NoReturn:
     if as_json:
         paths: list[JsonValue] = list(refused.paths)
-        out_json({"refused": refused.reason, "paths": paths, "output": refused.said, "hint": refused.hint})
+        out_json({"refused": refused.reason, "paths": paths, "output": refused.output, "hint": refused.hint})
         raise SystemExit(REFUSED)
     complain(refused.reason)
     out_lines(f"  {path}" for path in refused.paths[:_PATHS_SHOWN])
     if len(refused.paths) > _PATHS_SHOWN:
         out(f"  and {len(refused.paths) - _PATHS_SHOWN} more")
-    for line in refused.said.splitlines():
+    for line in refused.output.splitlines():
         err(f"  {line}")
     advise(refused.hint)
     raise SystemExit(REFUSED)

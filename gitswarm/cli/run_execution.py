@@ -45,7 +45,7 @@ from gitswarm.settings import Config
 if TYPE_CHECKING:
     from gitswarm.runner.hub.leased_run import LeasedRun
     from gitswarm.runner.human_steps import ResumeOptions
-    from gitswarm.runner.run_processes import Wish
+    from gitswarm.runner.run_processes import RequestKind
 
 MaxCostOption = Annotated[str | None, Option("--max-cost", metavar="USD", help="What the run may cost; or none.")]
 MaxTokensOption = Annotated[
@@ -193,7 +193,7 @@ def continue_run(
     until: str | None,
     as_json: bool,
     leased: LeasedRun | None = None,
-    cut_off_means: Wish = "pause",
+    cut_off_means: RequestKind = "pause",
 ) -> None:
     """Executes an existing run from where it stands, and ends the process with its exit code."""
     from gitswarm.runner.resuming import resume_run  # noqa: PLC0415 - a start needs none of it

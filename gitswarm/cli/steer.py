@@ -45,7 +45,7 @@ from gitswarm.runner.begin import ForkOptions, create_run, plan_fork
 from gitswarm.runner.human_steps import ResumeOptions
 from gitswarm.runner.open_run import end_unowned, open_run
 from gitswarm.runner.run_engines import LOCAL, OWN
-from gitswarm.runner.run_processes import Request, Requests, Wish, interrupt, refuse_agent
+from gitswarm.runner.run_processes import Request, RequestKind, Requests, interrupt, refuse_agent
 from gitswarm.runner.undo.rollback import RollbackPlan, plan_rollback, roll_back, undo_rollback
 from gitswarm.settings import CommandLine, freeze_settings
 
@@ -284,7 +284,7 @@ def _standing(state: RunState) -> str:
     return f"is already {end}{at}" if at else f"has already ended, {end}"
 
 
-def _ask(run: str | None, wish: Wish, *, at_once: bool, hub: bool) -> None:
+def _ask(run: str | None, wish: RequestKind, *, at_once: bool, hub: bool) -> None:
     if hub:
         from gitswarm.cli.exchange import ask_over_hub  # noqa: PLC0415 - few runs are on a hub
 

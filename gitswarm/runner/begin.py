@@ -77,14 +77,14 @@ def open_session(repository: Repository, new: NewRun, context: RunContext) -> Se
 
 
 def start_run(
-    repository: Repository, new: NewRun, context: RunContext, told: Sequence[str] | None = None
+    repository: Repository, new: NewRun, context: RunContext, warnings: Sequence[str] | None = None
 ) -> RunState:
     """Creates the run and executes it until it ends.
 
-    :param told: as in `create_run`.
+    :param warnings: as in `create_run`.
     :raises SwarmError: it could not be created; nothing of it is left but, at worst, unreachable objects.
     """
-    with create_run(repository, new, context, told) as (session, state):
+    with create_run(repository, new, context, warnings) as (session, state):
         shadow = prepare_worktree(session)
         mention_sandbox(session)
         mention_navigator(session)
@@ -116,17 +116,17 @@ def _engines(new: NewRun, context: RunContext) -> Engines:
 
 @contextmanager
 def create_run(
-    repository: Repository, new: NewRun, context: RunContext, told: Sequence[str] | None = None
+    repository: Repository, new: NewRun, context: RunContext, warnings: Sequence[str] | None = None
 ) -> Iterator[tuple[Session, RunState]]:
     """The first commit, the branch, and the decision what comes first: from here on `resume` can take over.
 
     The run is owned by this process until the block ends.
 
-    :param told: what `refuse_run` said, which starts programs; None: it was not asked yet.
+    :param warnings: what `refuse_run` returned, which starts programs; None: it was not asked yet.
     :raises SwarmError: it could not be created.
     """
     session = open_session(repository, new, context)
-    for line in refuse_run(repository, new, context) if told is None else told:
+    for line in refuse_run(repository, new, context) if warnings is None else warnings:
         context.observer.notice(line)
     with session.locks.own_run(session.layout.run_id, timestamp(context.clock())), repository.packed():
         state, events = _create(session, new)

@@ -31,7 +31,7 @@ from gitswarm.runner.deciding.route import (
 from gitswarm.runner.run import RunOutcome, end_run
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
-from gitswarm.runner.step.operation import execute_operation, operation_plan
+from gitswarm.runner.step.operation import execute_operation, handed_off, operation_plan
 from gitswarm.runner.step.plan import OutOfBand, Resumption
 from gitswarm.runner.undo.recovery import drop_journals, look, restore_worktree, standing_partial, tidy_index
 from gitswarm.worktree.land import remove_landing
@@ -98,8 +98,7 @@ def _worktree_with_edits(session: Session, state: RunState) -> RunWorktree:
 
 def _adopt(session: Session, place: RunWorktree, state: RunState, decision: Decision) -> RunState:
     summary = f"edits made by hand, before {decision.next_flow}/{decision.to_step}"
-    handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
-    result = StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff)
+    result = handed_off(ADOPT, Handoff(status=Status.UNVERIFIED, summary=summary))
     return _commit_result(session, place, state, decision.model_copy(update={"events": ()}), result)
 
 
@@ -148,6 +147,18 @@ class OutOfBandStep(Struct, frozen=True):
     keeps_code: bool = True
     accepted: tuple[AcceptedConcern, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        result: StepResult,
+        make: Callable[[NewCommit], str] | None = None,
+        *,
+        keeps_code: bool = True,
+        accepted: tuple[AcceptedConcern, ...] = (),
+    ) -> OutOfBandStep:
+        """A step of a person, whose result is known."""
+        return cls(result.step_id, HUMAN, lambda _request, _emit: result, make, keeps_code, accepted)
+
 
 def settled(session: Session, state: RunState) -> RunState:
     """The run with the `end` that a killed process did not come to after such a step, and without what it left.
@@ -187,10 +198,8 @@ def adopt_out_of_band(session: Session, state: RunState) -> RunState | None:
     for journal in left.journals:
         journal.path.unlink(missing_ok=True)
     summary = "edits made by hand, after the run had succeeded"
-    handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
-
-    result = StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff)
-    step = OutOfBandStep(ADOPT, HUMAN, lambda _request, _emit: result, keeps_code=False)
+    result = handed_off(ADOPT, Handoff(status=Status.UNVERIFIED, summary=summary))
+    step = OutOfBandStep.of(result, keeps_code=False)
     return _execute_ended(session, place, state, step)
 
 

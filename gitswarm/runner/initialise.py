@@ -37,7 +37,7 @@ _EXTENSION = Entry(key="extensions.worktreeConfig", value="true")
 _HOOKS_PATH = "core.hooksPath"
 
 
-class Wishes(Struct, frozen=True):
+class InitOptions(Struct, frozen=True):
     """What `init` was asked for: the remote that may hold runs, and the file to write when there is none."""
 
     hub: str | None = None
@@ -55,14 +55,14 @@ class Initialised(Struct, frozen=True):
     open: Sequence[str] = ()
 
 
-def initialise(repository: Repository, wishes: Wishes) -> Initialised:
+def initialise(repository: Repository, options: InitOptions) -> Initialised:
     """Puts everything in place that is not there yet; what was there before is recorded first.
 
     :raises SwarmError: somebody else is writing to one of the files.
     """
     with Locks(repository.common_dir).repository():
         record = read_manifest(repository)
-        planned = effective(_plan(repository, wishes))
+        planned = effective(_plan(repository, options))
         own = [one for one in planned if one.path.is_relative_to(repository.swarm_dir)]
         changes = [one for one in planned if one not in own]
         if changes or not _record_path(repository).exists():
@@ -97,7 +97,7 @@ def _put_aside(earlier: Sequence[Change], now: Sequence[Change]) -> Iterator[Cha
 def missing_parts(repository: Repository) -> list[Path]:
     """Files that `init` would change if it were done once more; folders of ours where only those lack something."""
     ours = (dispatch_folder(repository), repository.common_dir / "hooks" / CHAINED)
-    paths = [one.path for one in effective(_plan(repository, Wishes()))]
+    paths = [one.path for one in effective(_plan(repository, InitOptions()))]
     others = [path for path in paths if path.parent not in ours and not path.is_relative_to(ours[0])]
     return others or list(dict.fromkeys(path.parent for path in paths))
 
@@ -118,11 +118,11 @@ def _record_path(repository: Repository) -> Path:
     return repository.swarm_dir / INIT_RECORD
 
 
-def _plan(repository: Repository, wishes: Wishes) -> Iterator[Change]:
-    yield from _plan_settings(repository, wishes.hub)
+def _plan(repository: Repository, options: InitOptions) -> Iterator[Change]:
+    yield from _plan_settings(repository, options.hub)
     yield from plan_guard(repository)
-    if wishes.config is not None and state_of(wishes.config[0]) is None:
-        path, text = wishes.config
+    if options.config is not None and state_of(options.config[0]) is None:
+        path, text = options.config
         yield change(path, FileState.of(text.encode()))
 
 

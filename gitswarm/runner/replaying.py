@@ -170,8 +170,8 @@ def _stops(repository: Repository, state: RunState) -> set[int]:
 class _Follower(SilentObserver):
     """Tells another observer everything, and knows where the replay stands."""
 
-    def __init__(self, told: Observer, recording: Recording) -> None:
-        self._told = told
+    def __init__(self, observer: Observer, recording: Recording) -> None:
+        self._observer = observer
         self._recording = recording
         self._next: Decision | None = None
         self.done: tuple[StepRecord, ...] = ()
@@ -179,21 +179,21 @@ class _Follower(SilentObserver):
 
     def opened(self, state: RunState, worktree: str) -> None:
         self.done = state.own_steps
-        self._told.opened(state, worktree)
+        self._observer.opened(state, worktree)
 
     def event(self, event: LoggedEvent) -> None:
-        self._told.event(event)
+        self._observer.event(event)
 
     def committed(self, state: RunState) -> None:
         self.done = state.own_steps
-        self._told.committed(state)
+        self._observer.committed(state)
 
     def decided(self, decision: Decision) -> None:
         self._next = decision
-        self._told.decided(decision)
+        self._observer.decided(decision)
 
     def notice(self, text: str) -> None:
-        self._told.notice(text)
+        self._observer.notice(text)
 
     @property
     def is_at_end(self) -> bool:

@@ -74,7 +74,7 @@ def _resume(opened: OpenRun, options: ResumeOptions) -> Resumed:
         raise SwarmError(f"{run} has no proposal that waits for approval", hint=f"git swarm resume {run}")
     if options.adopt and opened.settled and not _is_edited(session, state):
         options = replace(options, adopt=False)
-    state = _told(session, state, options)
+    state = _apply_options(session, state, options)
     if state.end is RunStatus.SUCCEEDED:
         return Resumed(state, was_complete=False)
     if options.adopt or options.skip:
@@ -93,7 +93,7 @@ def _resume(opened: OpenRun, options: ResumeOptions) -> Resumed:
     return Resumed(after, was_complete=False)
 
 
-def _told(session: Session, state: RunState, options: ResumeOptions) -> RunState:
+def _apply_options(session: Session, state: RunState, options: ResumeOptions) -> RunState:
     """The run with what a person says to it beside an answer."""
     if options.budget:
         record_limits(session.repository, state, options.budget, session.context.clock())

@@ -49,7 +49,7 @@ def carry_on(
                 return end_run(session, place, reached, ending)
             session.locks.hold_gc()
             if decision.decision is Action.FORK:
-                from gitswarm.runner.forks.branching import execute_fork  # noqa: PLC0415 - few flows fork
+                from gitswarm.runner.branching import execute_fork  # noqa: PLC0415 - few flows fork
 
                 branched = execute_fork(session, place, reached, decision, resumption)
                 reached = branched.state

@@ -77,8 +77,8 @@ def prices_of(policy: ModelPolicy, adapter: EngineAdapter) -> Prices:
 
     def price(model: str) -> tuple[float, float] | None:
         facts = policy.facts(model)
-        said = None if facts.input is None or facts.output is None else (facts.input, facts.output)
-        return said or adapter.prices.get(model)
+        own = None if facts.input is None or facts.output is None else (facts.input, facts.output)
+        return own or adapter.prices.get(model)
 
     return price
 

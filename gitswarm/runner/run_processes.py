@@ -82,15 +82,15 @@ def end_orphans(session: Session) -> None:
         lock.unlink(missing_ok=True)
 
 
-Wish = Literal["stop", "pause"]
+RequestKind = Literal["stop", "pause"]
 
-STATUS: dict[Wish, RunStatus] = {"stop": RunStatus.STOPPED, "pause": RunStatus.PAUSED}
+STATUS: dict[RequestKind, RunStatus] = {"stop": RunStatus.STOPPED, "pause": RunStatus.PAUSED}
 
 
 class Request(Record):
-    """A wish, left in a file for the process that owns the run."""
+    """What somebody asks of the process that owns the run, left in a file for it."""
 
-    wish: Wish
+    wish: RequestKind
     reason: str
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gitswarm.records.worklists import Feedback
     from gitswarm.runner.hub.leased_run import LeasedRun
     from gitswarm.runner.run_engines import Engines
-    from gitswarm.runner.run_processes import Requests, Wish
+    from gitswarm.runner.run_processes import RequestKind, Requests
     from gitswarm.runner.stored import StoredTests
     from gitswarm.safety.redact.redactor import Redactor
     from gitswarm.specs.flow import Flow
@@ -57,7 +57,7 @@ class RunContext(Struct, frozen=True):
     """Played in place of the one that the run froze, which has no secrets, not even such as may be committed."""
     leased: LeasedRun | None = None
     """Where each step is pushed to."""
-    cut_off_means: Wish = "pause"
+    cut_off_means: RequestKind = "pause"
     """How a run ends that a signal ended, and nobody asked for it."""
 
 
@@ -141,23 +141,23 @@ class DiscreetObserver(Struct, frozen=True):
     Events, and states that are read from commits, have none.
     """
 
-    told: Observer
+    observer: Observer
     scrubber: Scrubber
 
     def opened(self, state: RunState, worktree: str) -> None:
-        self.told.opened(state, worktree)
+        self.observer.opened(state, worktree)
 
     def event(self, event: LoggedEvent) -> None:
-        self.told.event(event)
+        self.observer.event(event)
 
     def committed(self, state: RunState) -> None:
-        self.told.committed(state)
+        self.observer.committed(state)
 
     def decided(self, decision: Decision) -> None:
-        self.told.decided(decision)
+        self.observer.decided(decision)
 
     def notice(self, text: str) -> None:
-        self.told.notice(self.scrubber.scrub(text))
+        self.observer.notice(self.scrubber.scrub(text))
 
 
 class SilentObserver:

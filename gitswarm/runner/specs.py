@@ -28,6 +28,7 @@ from gitswarm.specs.station import Station
 from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
 
 _POLICY = "policy/models.json"
+_SCRIPT = "script.json"
 _INSTRUCTIONS = "instructions.json"
 _TRAIL = "scent_trail.json"
 _FEEDBACK = "feedback.json"
@@ -152,7 +153,7 @@ def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
         files[f"{layout.specs}/{_FEEDBACK}"] = specs.feedback.to_json()
     if specs.script is not None:
         script = specs.script.model_dump(mode="json", exclude_unset=True)
-        files[f"{layout.specs}/script.json"] = pretty_json(script)
+        files[f"{layout.specs}/{_SCRIPT}"] = pretty_json(script)
     return files
 
 
@@ -171,16 +172,10 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
             if name.startswith(prefix)
         }
 
-    where = f"{layout.specs}/script.json"
-    script, files, learned = found.get("script.json"), found.get(_INSTRUCTIONS), found.get(_TRAIL)
-    instructions = Instructions()  # of a run of an earlier version, and where the project says nothing
-    if files is not None:
-        instructions = parsed(Instructions.from_json, files, layout, f"{layout.specs}/{_INSTRUCTIONS}")
-    trail = ScentTrail()
-    if learned is not None:
-        trail = parsed(ScentTrail.from_json, learned, layout, f"{layout.specs}/{_TRAIL}")
-    feedback = found.get(_FEEDBACK)
-    where_feedback = f"{layout.specs}/{_FEEDBACK}"
+    def read_file(name: str, parse: Callable[[bytes], T]) -> T | None:
+        content = found.get(name)
+        return parsed(parse, content, layout, f"{layout.specs}/{name}") if content is not None else None
+
     return FrozenSpecs(
         flows=read("flows", Flow.from_json),
         stations=read("stations", Station.from_json),
@@ -188,10 +183,11 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
         fragments=Fragments(read("fragments", bytes.decode, ".md")),
         policy=parsed(ModelPolicy.from_json, found.get(_POLICY, b""), layout, f"{layout.specs}/{_POLICY}"),
         sidequests=read("sidequests", Sidequest.from_json),
-        script=parsed(Script.from_json, script, layout, where) if script is not None else None,
-        instructions=instructions,
-        trail=trail,
-        feedback=parsed(Feedback.from_json, feedback, layout, where_feedback) if feedback is not None else None,
+        script=read_file(_SCRIPT, Script.from_json),
+        # None in a run of an earlier version, and where the project says nothing.
+        instructions=read_file(_INSTRUCTIONS, Instructions.from_json) or Instructions(),
+        trail=read_file(_TRAIL, ScentTrail.from_json) or ScentTrail(),
+        feedback=read_file(_FEEDBACK, Feedback.from_json),
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from sys import intern
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -14,6 +15,7 @@ from gitswarm.git.object_reader import DIRECTORY
 from gitswarm.git.objects import EXECUTABLE, FILE, Objects
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.journal import read_lines
+from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.records.envelope import Envelope
@@ -28,29 +30,36 @@ from gitswarm.specs.flow import Flow, Join, Step
 from gitswarm.specs.sidequest import NODE_PREFIX, SidequestStep
 from gitswarm.specs.station import Station
 
+T = TypeVar("T")
+
 
 def envelope_of(session: Session, record: StepRecord) -> Envelope | None:
     """
     :raises GarbledError: it is not what git-swarm wrote there.
     """
-    content = session.repository.objects.file(record.tree, record.execution.envelope)
-    if content is None:
-        return None
-    return parsed(Envelope.from_json, content, session.layout, _where(record, record.execution.envelope))
+    return _read_record(session, record, record.execution.envelope, Envelope.from_json)
 
 
 def evidence_of(session: Session, record: StepRecord) -> Evidence | None:
     """
     :raises GarbledError: as `envelope_of`.
     """
-    content = session.repository.objects.file(record.tree, record.execution.evidence)
-    if content is None:
-        return None
-    return parsed(Evidence.from_json, content, session.layout, _where(record, record.execution.evidence))
+    return _read_record(session, record, record.execution.evidence, Evidence.from_json)
 
 
-def _where(record: StepRecord, path: str) -> str:
-    return f"{record.commit[:12]}:{path}"
+def _read_record(session: Session, record: StepRecord, path: str, parse: Callable[[bytes], T]) -> T | None:
+    content = session.repository.objects.file(record.tree, path)
+    return parsed(parse, content, session.layout, f"{record.commit[:12]}:{path}") if content is not None else None
+
+
+def was_played(session: Session, state: RunState) -> bool:
+    """Whether something in the run is not what a model or the project itself did."""
+    return session.spec.scripted or is_played(state)
+
+
+def is_rehearsal(session: Session, state: RunState) -> bool:
+    """Whether the run is one that can neither be approved nor land."""
+    return was_played(session, state) and not session.spec.allow_stub
 
 
 def open_concerns(session: Session, state: RunState, *, blocking: bool = False) -> tuple[Concern, ...]:
@@ -59,10 +68,10 @@ def open_concerns(session: Session, state: RunState, *, blocking: bool = False) 
     :param blocking: only those that keep the run from being proven.
     """
     chosen = state.blocking if blocking else state.concerns
-    return tuple(told_concern(session, concern) for concern in chosen)
+    return tuple(stored_concern(session, concern) for concern in chosen)
 
 
-def told_concern(session: Session, concern: OpenConcern) -> Concern:
+def stored_concern(session: Session, concern: OpenConcern) -> Concern:
     """What the evidence of the step that opened it says of a concern."""
     evidence = evidence_of(session, concern.opened_by)
     for each in evidence.opened if evidence is not None else ():

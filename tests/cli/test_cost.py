@@ -127,7 +127,7 @@ def test_a_longer_look_loads_nothing_of_the_runner(counted: Counted, line: list[
 
 LATER = (
     *("gitswarm.engines.claude.engine", "gitswarm.engines.codex.engine", "gitswarm.engines.gemini.engine"),
-    *("gitswarm.evidence.test_output", "gitswarm.evidence.test_report", "gitswarm.runner.forks.branching"),
+    *("gitswarm.evidence.test_output", "gitswarm.evidence.test_report", "gitswarm.runner.branching"),
     *("gitswarm.runner.hub.transfer", "gitswarm.runner.operations", "gitswarm.runner.replaying"),
     *("anthropic", "duckdb", "rich", "tree_sitter", "typer", "xml"),
 )

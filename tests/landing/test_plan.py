@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from gitswarm.ledger.approval import ApprovalKind, RecordedApproval
 from gitswarm.ledger.merging import Landing
-from gitswarm.runner.landing.landing_plan import Landed, LandingState, Refused, Way, Wish, decide_landing
+from gitswarm.runner.landing.landing_plan import (
+    LandedBefore,
+    LandingPlan,
+    LandingRequest,
+    LandingState,
+    Refused,
+    decide_landing,
+)
 from gitswarm.worktree.land import Checkout, HooksFolder, hooks_folder
 
 A, P, T, L, X = ("a" * 40, "b" * 40, "c" * 40, "d" * 40, "e" * 40)
@@ -37,11 +44,11 @@ UNSIGNED = Refused("not signed", "git verify-commit")
 
 
 def test_with_nothing_in_the_way_it_lands_as_configured() -> None:
-    assert decide_landing(FACTS, Wish(), "merge") == Way(YES, MAIN, "merge")
+    assert decide_landing(FACTS, LandingRequest(), "merge") == LandingPlan(YES, MAIN, "merge")
 
 
 def test_a_wish_counts_before_the_configuration() -> None:
-    assert decide_landing(FACTS, Wish(strategy="evidence"), "merge") == Way(YES, MAIN, "evidence")
+    assert decide_landing(FACTS, LandingRequest(strategy="evidence"), "merge") == LandingPlan(YES, MAIN, "evidence")
 
 
 REFUSED: dict[str, tuple[LandingState, str]] = {
@@ -101,31 +108,31 @@ REFUSED: dict[str, tuple[LandingState, str]] = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_refusal_says_why_and_what_to_type(what: str) -> None:
     facts, reason = REFUSED[what]
-    decided = decide_landing(facts, Wish(), "squash")
+    decided = decide_landing(facts, LandingRequest(), "squash")
     assert isinstance(decided, Refused)
     assert (decided.reason, decided.hint.startswith("git ")) == (reason, True)
 
 
 def test_a_stub_that_was_allowed_lands() -> None:
     facts = replace(FACTS, played=True, allow_stub=True)
-    assert decide_landing(facts, Wish(), "squash") == Way(YES, MAIN, "squash")
+    assert decide_landing(facts, LandingRequest(), "squash") == LandingPlan(YES, MAIN, "squash")
 
 
 def test_hooks_that_a_person_trusts_land() -> None:
     facts = replace(FACTS, hook_files=(".husky/a",))
-    assert decide_landing(facts, Wish(trust_hooks=True), "squash") == Way(YES, MAIN, "squash")
+    assert decide_landing(facts, LandingRequest(trust_hooks=True), "squash") == LandingPlan(YES, MAIN, "squash")
 
 
 @pytest.mark.parametrize("reverted_by", [None, X])
 def test_what_has_landed_has_landed_whatever_else_is_wrong(reverted_by: str | None) -> None:
     earlier = replace(EARLIER, reverted_by=reverted_by)
     facts = replace(FACTS, landings=(earlier,), unsigned=UNSIGNED, changed=False, checkouts=(HERE, HERE))
-    assert decide_landing(facts, Wish(), "squash") == Landed(earlier, MAIN)
+    assert decide_landing(facts, LandingRequest(), "squash") == LandedBefore(earlier, MAIN)
 
 
 def test_a_landing_of_other_code_is_none_of_this() -> None:
     facts = replace(FACTS, landings=(replace(EARLIER, approved=X),))
-    assert decide_landing(facts, Wish(), "squash") == Way(YES, MAIN, "squash")
+    assert decide_landing(facts, LandingRequest(), "squash") == LandingPlan(YES, MAIN, "squash")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from gitswarm.routing.loops import WINDOW, Pass, repeats_of, stall_state
 from gitswarm.routing.macro import GATE
 from gitswarm.runner.containing import contained_alone
 from gitswarm.runner.deciding.preflight import diverged, limit_reached
-from gitswarm.runner.forks.onto_branch import finished
+from gitswarm.runner.onto_branch import finished
 from gitswarm.runner.run_engines import asked_engines, flow_choice, notices
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.read_artifacts import read_decision
@@ -49,7 +49,7 @@ from gitswarm.runner.stored import (
     incoming_decision,
     joined,
     newest_at,
-    told_concern,
+    stored_concern,
 )
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelRequest, navigator_model
@@ -106,7 +106,7 @@ def unproven(session: Session, state: RunState, record: StepRecord) -> BlockingF
     fork = incoming_decision(session, record).fork if record.fork is not None else None
     beside = newest_at(state, record.flow, fork.targets, record.fork or "") if fork is not None else {}
     own = {each: _own(state, each) for each in (beside.values() or (record,))}
-    found = {each: tuple(told_concern(session, concern) for concern in own[each]) for each in own if own[each]}
+    found = {each: tuple(stored_concern(session, concern) for concern in own[each]) for each in own if own[each]}
     if not found:
         return None
     open_concerns = [concern for concerns in found.values() for concern in concerns]

@@ -23,7 +23,7 @@ from gitswarm.records.text import listed
 from gitswarm.routing import driver
 from gitswarm.routing.choices import only, pause, retry
 from gitswarm.routing.macro import RESET
-from gitswarm.runner.landing.landing_plan import Wish, short, target_of
+from gitswarm.runner.landing.landing_plan import LandingRequest, short, target_of
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.stored import incoming_decision, step_at
 
@@ -178,7 +178,7 @@ def diverged(session: Session, state: RunState) -> str | None:
         return None
     if state.tally.uses("flow", RESET) >= _MOST_RESETS:
         return None
-    repository, target = session.repository, target_of(session, Wish())
+    repository, target = session.repository, target_of(session, LandingRequest())
     local = repository.refs.read(target) if target is not None else None
     if target is None or local is None:
         return None

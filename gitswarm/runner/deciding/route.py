@@ -20,7 +20,7 @@ from gitswarm.routing import driver
 from gitswarm.routing.choices import retry
 from gitswarm.runner.deciding.decision_facts import rules_of, situation_of, unproven
 from gitswarm.runner.deciding.preflight import paused_decision, preflight
-from gitswarm.runner.forks.onto_branch import has_begun, taken_back
+from gitswarm.runner.onto_branch import has_begun, taken_back
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.stored import final_decision, incoming_decision
 
@@ -72,11 +72,11 @@ def decision_at_end(session: Session, end: str) -> Decision:
     recorded = standing_decision(repository, layout, end)
     taken = [recorded] if recorded else decisions(repository, layout, commit.parents[0])
     events = layout.end_events(int(trailers.get("Swarm-Iteration", "0")))
-    decision = taken[-1] if taken else _told_at_end(session, commit, events)
+    decision = taken[-1] if taken else _decision_from_end(session, commit, events)
     return decision.model_copy(update={"events": ()})
 
 
-def _told_at_end(session: Session, end: Commit, events: str) -> Decision:
+def _decision_from_end(session: Session, end: Commit, events: str) -> Decision:
     """Somebody removed the note: the `end` commit tells the decision too."""
     decision = final_decision(session, end.tree, events)
     if decision is None:

@@ -19,7 +19,7 @@ from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.record import Clock
-from gitswarm.runner.run_processes import Request, Wish
+from gitswarm.runner.run_processes import Request, RequestKind
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.undo.recovery import restore_worktree
 from gitswarm.worktree import snapshot
@@ -47,7 +47,7 @@ class LeasedRun:
         found = look_at_hub(repository, remote, layout)
         self.lease = found.leases.get(layout.run_id)
         self.there = dict(found.refs)
-        self.asked: Wish | None = None
+        self.asked: RequestKind | None = None
         self._own: set[str] = set()
         """Every lease that this process made: where one stands, its push arrived."""
 
@@ -79,7 +79,7 @@ class LeasedRun:
             lease = replace(lease, attempts=0)
         self._renew(lease, {**refs, **gone}, entry)
 
-    def ask(self, wish: Wish) -> None:
+    def ask(self, wish: RequestKind) -> None:
         """Leaves a wish for the owner, who finds it when it pushes its step.
 
         :raises FencedError: the owner, or a new one, was faster.

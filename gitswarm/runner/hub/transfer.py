@@ -20,7 +20,7 @@ from gitswarm.records.record import Clock, timestamp
 from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
 from gitswarm.runner.hub.queue import is_open
 from gitswarm.runner.open_run import open_run
-from gitswarm.runner.run_processes import Wish
+from gitswarm.runner.run_processes import RequestKind
 from gitswarm.runner.run_session import RunContext
 from gitswarm.safety.guard import may_hold_runs
 
@@ -88,7 +88,7 @@ def release_on_hub(repository: Repository, remote: Remote, layout: RunLayout, cl
     _pushed(repository, remote, layout, clock).take(executes=False)
 
 
-def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock, wish: Wish) -> Lease:
+def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock, wish: RequestKind) -> Lease:
     """Asks whoever executes the run to end it at the next boundary; the lease that was found, which says who that is.
 
     :raises SwarmError: nobody executes it, or it was never pushed.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.engines.command import Operation
 from gitswarm.errors import GitFailedError, SwarmError
 from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.ledger.approval import ApprovalKind, code_tree, latest_approval, standing_approval
@@ -18,18 +16,18 @@ from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import AcceptedConcern, Concern, DiffSummary, concern_id
-from gitswarm.records.execution import RUNS_FOLDER, Result, RunStatus, Status
+from gitswarm.records.execution import RUNS_FOLDER, RunStatus, Status
 from gitswarm.records.globs import gitignore
 from gitswarm.records.safety import SecretFound
 from gitswarm.runner.human_steps import ADOPT, OutOfBandStep, execute_out_of_band
-from gitswarm.runner.landing.landing_plan import Refused, Wish, met_conflict, refuse_rehearsal, users_git, was_played
+from gitswarm.runner.landing.landing_plan import LandingRequest, Refused, met_conflict, refuse_rehearsal, users_git
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import prepare_worktree
 from gitswarm.runner.step.findings import accepted_so_far, not_waived
+from gitswarm.runner.step.operation import handed_off
 from gitswarm.runner.step.test_steps import is_test_step, untested
-from gitswarm.runner.stored import evidence_of, open_concerns
+from gitswarm.runner.stored import evidence_of, is_rehearsal, open_concerns, was_played
 from gitswarm.runner.undo.recovery import look, standing_partial
-from gitswarm.specs.flow import Flow
 
 
 def concerns_at_end(session: Session, state: RunState) -> tuple[Concern, ...]:
@@ -110,7 +108,7 @@ def tests_of(session: Session, state: RunState) -> str:
     missing = next(
         (
             f"{flow.id}/{step.id}"
-            for flow in _own_flows(session)
+            for flow in map(session.specs.flows.__getitem__, session.spec.flows)
             for step in flow.steps
             if is_test_step(session.spec.settings, step)
         ),
@@ -132,17 +130,13 @@ def _left_out(session: Session, state: RunState) -> list[SecretFound]:
     return list(found.values())
 
 
-def _own_flows(session: Session) -> list[Flow]:
-    return [session.specs.flows[name] for name in session.spec.flows]
-
-
 APPROVE = "approve"
 
 
 class Subject(Struct, frozen=True):
     """What is judged: the code from `base` to `tip`. `tests`: what the last test run on exactly this code said;
     `played`: engines were in stub mode, or a script was played; `cautions`: what speaks against a quick yes;
-    `concerns`: what is open; `never`: why this run lands in no case."""
+    `concerns`: what is open."""
 
     base: str
     tip: str
@@ -152,7 +146,6 @@ class Subject(Struct, frozen=True):
     played: bool
     cautions: tuple[Caution, ...] = ()
     concerns: tuple[Concern, ...] = ()
-    never: str = ""
 
     @property
     def size(self) -> str:
@@ -174,24 +167,19 @@ def subject_of(session: Session, state: RunState) -> Subject:
         played=was_played(session, state),
         cautions=cautions_of(session, state),
         concerns=concerns_at_end(session, state),
-        never=_never(session, state),
     )
 
 
-def _never(session: Session, state: RunState) -> str:
-    if was_played(session, state) and not session.spec.allow_stub:
-        return "it was a rehearsal, not started with --allow-stub"
-    return ""
-
-
-def approval_operation(word: ApprovalKind, subject: Subject, handoff: Handoff) -> Operation:
-    """The operation of a step that says this word about the code; its commit stands on `subject.tip`."""
-
-    def operation(_request: StepRequest, _emit: Emit) -> StepResult:
-        trailers = {word.value: f"{subject.tip} {subject.code}"}
-        return StepResult(APPROVE, Result.SUCCEEDED, handoff.summary, handoff=handoff, trailers=trailers)
-
-    return operation
+def _approval_step(
+    kind: ApprovalKind,
+    subject: Subject,
+    handoff: Handoff,
+    make: Callable[[NewCommit], str] | None = None,
+    accepted: tuple[AcceptedConcern, ...] = (),
+) -> OutOfBandStep:
+    """Approves or rejects the code; its commit stands on `subject.tip`."""
+    result = handed_off(APPROVE, handoff, trailers={kind.value: f"{subject.tip} {subject.code}"})
+    return OutOfBandStep.of(result, make, accepted=accepted)
 
 
 ACCEPT = "accept"
@@ -205,10 +193,8 @@ def accept_concerns(session: Session, state: RunState, accept: Mapping[str, str]
     """
     accepted = accepted_concerns(session, state, accept)
     summary = "accepted: " + "; ".join(f"{each.id} ({each.why})" for each in accepted)
-    handoff = Handoff(status=Status.VERIFIED, summary=summary)
-    result = StepResult(ACCEPT, Result.SUCCEEDED, summary, handoff=handoff)
-    step = OutOfBandStep(ACCEPT, HUMAN, lambda _request, _emit: result, accepted=accepted)
-    return execute_out_of_band(session, state, step)
+    result = handed_off(ACCEPT, Handoff(status=Status.VERIFIED, summary=summary))
+    return execute_out_of_band(session, state, OutOfBandStep.of(result, accepted=accepted))
 
 
 ALLOW = "allow"
@@ -228,9 +214,8 @@ def allow_secrets(session: Session, state: RunState, allow: Mapping[str, str]) -
     patterns = {_pattern(path, found): why for path, why in allow.items()}
     summary = "no secrets: " + "; ".join(f"{path} ({why})" if why else path for path, why in allow.items())
     handoff = Handoff(status=Status.VERIFIED, summary=summary)
-    result = StepResult(ALLOW, Result.SUCCEEDED, summary, handoff=handoff, facts={"allowed": dict(patterns)})
-    step = OutOfBandStep(ALLOW, HUMAN, lambda _request, _emit: result)
-    after = execute_out_of_band(session, state, step)
+    result = handed_off(ALLOW, handoff, {"allowed": dict(patterns)})
+    after = execute_out_of_band(session, state, OutOfBandStep.of(result))
     session.redactor.allow(patterns)
     return after
 
@@ -279,12 +264,12 @@ def approve_run(
     :param accept: concerns that may stay, id → why.
     :raises SwarmError: nothing that is open has such an id.
     """
-    refused = _refused(session, state) or met_conflict(session, state, Wish())
+    refused = _refused(session, state) or met_conflict(session, state, LandingRequest())
     if refused is not None:
         return refused
-    subject = subject_of(session, state)
-    if subject.never:
+    if is_rehearsal(session, state):
         return refuse_rehearsal(session.layout.run_id)
+    subject = subject_of(session, state)
     standing = standing_approval(session.repository, state)
     accepted = accepted_concerns(session, state, accept or {})
     still = [each for each in subject.concerns if each.blocking and each.id not in {one.id for one in accepted}]
@@ -301,10 +286,8 @@ def approve_run(
         unsigned = _try_signing(session, state)
         if unsigned is not None:
             return unsigned
-    step = OutOfBandStep(
-        APPROVE, HUMAN, approval_operation(ApprovalKind.APPROVES, subject, handoff), make, accepted=accepted
-    )
-    return _said(session, execute_out_of_band(session, state, step), subject)
+    step = _approval_step(ApprovalKind.APPROVES, subject, handoff, make, accepted)
+    return _recorded(session, execute_out_of_band(session, state, step), subject)
 
 
 def _unproven(session: Session, still: Sequence[Concern]) -> Refused:
@@ -326,11 +309,11 @@ def reject_run(session: Session, state: RunState, why: str) -> Approval | Refuse
     if earlier is not None and (earlier.kind, earlier.code) == (ApprovalKind.REJECTS, subject.code):
         return Approval(earlier.commit, subject, is_new=False, state=state)
     handoff = Handoff(status=Status.BLOCKED, summary=f"rejected: {why}", blockers=(why,))
-    step = OutOfBandStep(APPROVE, HUMAN, approval_operation(ApprovalKind.REJECTS, subject, handoff))
-    return _said(session, execute_out_of_band(session, state, step), subject)
+    step = _approval_step(ApprovalKind.REJECTS, subject, handoff)
+    return _recorded(session, execute_out_of_band(session, state, step), subject)
 
 
-def _said(session: Session, after: RunState, subject: Subject) -> Approval:
+def _recorded(session: Session, after: RunState, subject: Subject) -> Approval:
     latest = latest_approval(session.repository, after)
     return Approval(latest.commit if latest is not None else after.tip, subject, is_new=True, state=after)
 
@@ -369,5 +352,7 @@ def _try_signing(session: Session, state: RunState) -> Refused | None:
     try:
         users.signed(trial)
     except GitFailedError as error:
-        return Refused("git could not sign the approval", "git config --get-regexp '^(gpg|user)'", said=error.message)
+        return Refused(
+            "git could not sign the approval", "git config --get-regexp '^(gpg|user)'", output=error.message
+        )
     return None

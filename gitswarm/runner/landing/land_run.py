@@ -20,23 +20,23 @@ from gitswarm.ledger.verify.commit_reader import Mismatch
 from gitswarm.ledger.verify.verifier import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.execution import Result, Status
+from gitswarm.records.execution import Status
 from gitswarm.runner.human_steps import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.approve import uncommitted_edits
-from gitswarm.runner.landing.landed_commit import Made, Spoiled, describe, make_commit, needs_test, shape_of
+from gitswarm.runner.landing.landed_commit import describe, make_commit, needs_test, shape_of
 from gitswarm.runner.landing.landing_plan import (
-    Landed,
+    LandedBefore,
+    LandingPlan,
+    LandingRequest,
     Refused,
-    Way,
-    Wish,
     ahead,
-    decide_landing,
-    facts_of,
+    landing_decision,
     merged,
     short,
     users_git,
 )
 from gitswarm.runner.run_session import Session
+from gitswarm.runner.step.operation import handed_off
 from gitswarm.worktree.land import Checkout, checkouts_of, fast_forward, in_the_way
 
 
@@ -52,7 +52,7 @@ def push_target(session: Session, target: str) -> str | Refused:
     done = users.run("push", remote, f"{target}:{upstream}")
     if done.returncode != 0:
         hint = f"git swarm land {session.layout.run_id}   (pushes again, once that is fixed)"
-        return Refused(f"{name} is not pushed: {remote} or a hook refused", hint, said=output_of(done))
+        return Refused(f"{name} is not pushed: {remote} or a hook refused", hint, output=output_of(done))
     return f"{remote} {short(upstream)}"
 
 
@@ -63,7 +63,7 @@ _ATTEMPTS = 5
 _FINDINGS_NAMED = 5
 
 
-class Outcome(Struct, frozen=True):
+class LandingOutcome(Struct, frozen=True):
     """How a landing went. `tested`: what the tests said on the way."""
 
     what: LandedAs | Refused
@@ -72,24 +72,24 @@ class Outcome(Struct, frozen=True):
 
 
 def landing_operation(
-    session: Session, state: RunState, way: Way, tell: Callable[[Outcome], None] = lambda _outcome: None
+    session: Session, state: RunState, plan: LandingPlan, report: Callable[[LandingOutcome], None]
 ) -> Operation:
     """The operation of a step that lands; a refusal is a step that is BLOCKED, with what stood in the way.
 
     :param state: the run before that step.
+    :param report: is given how it went.
     """
 
     def operation(request: StepRequest, emit: Emit) -> StepResult:
         started = time.monotonic()
         try:
-            outcome = _Attempt(session, state, way, request, emit).until_done()
+            outcome = _Attempt(session, state, plan, request, emit).until_done()
         except StorageError:
             raise  # our own journal, or a disk that takes no step either
         except SwarmError as error:
-            refused = Refused(error.message, error.hint)
-            outcome = Outcome(refused, error.message)
-        tell(outcome)
-        return replace(landing_result(way, outcome), duration_ms=int((time.monotonic() - started) * 1000))
+            outcome = LandingOutcome(Refused(error.message, error.hint), error.message)
+        report(outcome)
+        return replace(landing_result(plan, outcome), duration_ms=int((time.monotonic() - started) * 1000))
 
     return operation
 
@@ -99,52 +99,40 @@ class _Attempt(Struct):
 
     session: Session
     state: RunState
-    way: Way
+    plan: LandingPlan
     request: StepRequest
     emit: Emit
     _tested: StepResult | None = None
 
-    def until_done(self) -> Outcome:
+    def until_done(self) -> LandingOutcome:
         for _attempt in range(_ATTEMPTS):
-            outcome = self._once()
-            if outcome is not None:
-                return replace(outcome, tested=self._tested)
-        refused = Refused(
-            f"{short(self.way.target)} kept moving: {_ATTEMPTS} attempts to land on it failed",
-            f"git swarm land {self.session.layout.run_id}",
-        )
-        return Outcome(refused, refused.reason, tested=self._tested)
+            what = self._once()
+            if isinstance(what, LandedAs):
+                return LandingOutcome(what, describe(self.plan, what.commit, self._tested), self._tested)
+            if what is not None:
+                return LandingOutcome(what, what.reason, self._tested)
+        why = f"{short(self.plan.target)} kept moving: {_ATTEMPTS} attempts to land on it failed"
+        return LandingOutcome(Refused(why, f"git swarm land {self.session.layout.run_id}"), why, self._tested)
 
-    def _once(self) -> Outcome | None:
+    def _once(self) -> LandedAs | Refused | None:
         """None: the target moved, and nothing has happened."""
-        session, way = self.session, self.way
-        tip = session.repository.refs.read(way.target)
+        session, plan = self.session, self.plan
+        tip = session.repository.refs.read(plan.target)
         if tip is None:
-            refused = Refused(f"{short(way.target)} was deleted just now", f"git swarm land {session.layout.run_id}")
-            return Outcome(refused, refused.reason)
+            return Refused(f"{short(plan.target)} was deleted just now", f"git swarm land {session.layout.run_id}")
         onto = ahead(session, self.state, tip)
-        found = merged(session, way, onto)
+        found = merged(session, plan, onto)
         if found.conflicts:
-            refused = conflict(session, self.state, way, found)
-            return Outcome(refused, refused.reason)
-        test = needs_test(session, way, found.tree)
-        shape = shape_of(session, self.state, way, onto, found.tree)
-        made = make_commit(session, shape, self.request, self.emit, test=test)
-        self._tested = made.tested
-        if isinstance(made, Spoiled):
-            return Outcome(made.refused, made.refused.reason)
-        key = f"land {session.layout.run_id} {way.approval.about}"
-        self.emit(Event(EventKind.INTENT, {"key": key, "target": way.target, "onto": tip, "commit": made.commit}))
-        return self._moved(tip, made)
-
-    def _moved(self, tip: str, made: Made) -> Outcome | None:
-        session, way = self.session, self.way
-        refused = move_target(session, way.target, tip, made.commit)
-        if isinstance(refused, Refused):
-            return Outcome(refused, refused.reason)
-        if refused:
-            return Outcome(LandedAs(made.commit, way.target), describe(way, made))
-        return None
+            return conflict(session, self.state, plan, found)
+        test = needs_test(session, plan, found.tree)
+        shape = shape_of(session, self.state, plan, onto, found.tree)
+        made, self._tested = make_commit(session, shape, self.request, self.emit, test=test)
+        if isinstance(made, Refused):
+            return made
+        key = f"land {session.layout.run_id} {plan.approval.about}"
+        self.emit(Event(EventKind.INTENT, {"key": key, "target": plan.target, "onto": tip, "commit": made}))
+        moved = move_target(session, plan.target, tip, made)
+        return moved if isinstance(moved, Refused) else LandedAs(made, plan.target) if moved else None
 
 
 def move_target(session: Session, target: str, old: str, new: str) -> bool | Refused:
@@ -169,7 +157,7 @@ def move_target(session: Session, target: str, old: str, new: str) -> bool | Ref
     return Refused(
         f"git would not move {short(target)} in {checkouts[0].path}",
         f"git -C {checkouts[0].path} status",
-        said=refusal,
+        output=refusal,
     )
 
 
@@ -200,7 +188,7 @@ def unsound(session: Session) -> Refused | None:
     return Refused(
         f"{run} is not what git-swarm wrote: {count} finding{'' if count == 1 else 's'}",
         f"git swarm verify {run}",
-        said="\n".join(map(_named, found[:_FINDINGS_NAMED])),
+        output="\n".join(map(_named, found[:_FINDINGS_NAMED])),
     )
 
 
@@ -209,29 +197,29 @@ def _named(finding: Mismatch) -> str:
     return f"{where}: {finding.message}"
 
 
-def conflict(session: Session, state: RunState, way: Way, found: Merged) -> Refused:
+def conflict(session: Session, state: RunState, plan: LandingPlan, found: Merged) -> Refused:
     run = session.layout.run_id
     count = len(found.conflicts)
     return Refused(
-        f"{short(way.target)} and {run} conflict in {count} file{'' if count == 1 else 's'}: the approval is void",
-        command_after_conflict(state, session.spec.flows, short(way.target)),
+        f"{short(plan.target)} and {run} conflict in {count} file{'' if count == 1 else 's'}: the approval is void",
+        command_after_conflict(state, session.spec.flows, short(plan.target)),
         found.conflicts,
         voids=True,
     )
 
 
-def landing_result(way: Way | None, outcome: Outcome) -> StepResult:
+def landing_result(plan: LandingPlan | None, outcome: LandingOutcome) -> StepResult:
     tested = outcome.tested
     trailers: dict[str, str] = {}
     if isinstance(outcome.what, LandedAs):
         handoff = Handoff(status=Status.VERIFIED, summary=outcome.summary)
         trailers[LANDING] = f"{outcome.what.commit} {outcome.what.target}"
     else:
-        lines = tuple(text for text in (*outcome.what.paths, outcome.what.said) if text)
+        lines = tuple(text for text in (*outcome.what.paths, outcome.what.output) if text)
         handoff = Handoff(status=Status.BLOCKED, summary=outcome.summary, blockers=lines)
-        if outcome.what.voids and way is not None:
-            trailers[ApprovalKind.VOIDS] = way.approval.commit
-    result = StepResult(LAND, Result.SUCCEEDED, handoff.summary, handoff=handoff, trailers=trailers)
+        if outcome.what.voids and plan is not None:
+            trailers[ApprovalKind.VOIDS] = plan.approval.commit
+    result = handed_off(LAND, handoff, trailers=trailers)
     if tested is None:
         return result
     return replace(
@@ -243,7 +231,7 @@ def landing_result(way: Way | None, outcome: Outcome) -> StepResult:
     )
 
 
-class Delivered(Struct, frozen=True):
+class LandedRun(Struct, frozen=True):
     """`is_new`: it has landed just now; `reverted_by`: the commit of the target that took it back since."""
 
     landed: LandedAs
@@ -253,26 +241,30 @@ class Delivered(Struct, frozen=True):
     reverted_by: str | None = None
 
 
-def plan_land(session: Session, state: RunState, wish: Wish) -> Way | Landed | Refused:
+def plan_land(session: Session, state: RunState, request: LandingRequest) -> LandingPlan | LandedBefore | Refused:
     """What `land_run` would do. Nothing changes, but that git may learn merged trees."""
-    decided = decide_landing(facts_of(session, state, wish), wish, session.spec.settings.deploy.strategy)
-    return unsound(session) or _foreseen(session, state, decided) or decided if isinstance(decided, Way) else decided
+    decided = landing_decision(session, state, request)
+    return (
+        unsound(session) or _foreseen(session, state, decided) or decided
+        if isinstance(decided, LandingPlan)
+        else decided
+    )
 
 
-def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refused:
+def land_run(session: Session, state: RunState, request: LandingRequest) -> LandedRun | Refused:
     """Lands what was approved, as a `land` step of the run. What has landed before is recorded, if it was not yet.
 
     :param state: a run that has ended.
     """
-    decided = decide_landing(facts_of(session, state, wish), wish, session.spec.settings.deploy.strategy)
+    decided = landing_decision(session, state, request)
     if isinstance(decided, Refused):
         return decided
-    if isinstance(decided, Landed):
+    if isinstance(decided, LandedBefore):
         return _landed_before(session, state, decided)
     refused = unsound(session) or uncommitted_edits(session, state) or _foreseen(session, state, decided)
     if refused is not None and not refused.voids:
         return refused
-    outcomes: list[Outcome] = []
+    outcomes: list[LandingOutcome] = []
     operation = landing_operation(session, state, decided, outcomes.append)
     after = execute_out_of_band(session, state, OutOfBandStep(LAND, KERNEL, operation))
     if not outcomes:
@@ -280,35 +272,31 @@ def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refus
     outcome = outcomes[-1]
     if isinstance(outcome.what, Refused):
         return outcome.what
-    return Delivered(outcome.what, outcome.summary, after, is_new=True)
+    return LandedRun(outcome.what, outcome.summary, after, is_new=True)
 
 
-def _foreseen(session: Session, state: RunState, way: Way) -> Refused | None:
+def _foreseen(session: Session, state: RunState, plan: LandingPlan) -> Refused | None:
     """What can be told without a step: a conflict, a target that has the code already, work in the way."""
     repository = session.repository
-    tip = repository.refs.read(way.target)
+    tip = repository.refs.read(plan.target)
     if tip is None:
         return None
-    found = merged(session, way, tip)
+    found = merged(session, plan, tip)
     if found.conflicts:
-        return conflict(session, state, way, found)
+        return conflict(session, state, plan, found)
     onto = repository.objects.commit(tip).tree
     if found.tree == onto:
         run = session.layout.run_id
-        return Refused(f"{short(way.target)} has all the code of {run} already", f"git swarm diff {run}")
-    return occupied(session, checkouts_of(repository, way.target), onto, found.tree)
+        return Refused(f"{short(plan.target)} has all the code of {run} already", f"git swarm diff {run}")
+    return occupied(session, checkouts_of(repository, plan.target), onto, found.tree)
 
 
-def _landed_before(session: Session, state: RunState, found: Landed) -> Delivered:
+def _landed_before(session: Session, state: RunState, found: LandedBefore) -> LandedRun:
     """Friendly, and complete: a crash may have come between the target and the run's own record."""
     landed = LandedAs(found.landing.commit, found.target)
     summary = f"landed on {short(found.target)} as {landed.commit[:12]}"
     recorded = last_landing(session.repository, state)
     if recorded is None or (recorded.commit, recorded.target) != (landed.commit, landed.target):
-        outcome = Outcome(landed, f"{summary}, recorded afterwards")
-
-        def operation(_request: StepRequest, _emit: Emit) -> StepResult:
-            return landing_result(None, outcome)
-
-        state = execute_out_of_band(session, state, OutOfBandStep(LAND, KERNEL, operation))
-    return Delivered(landed, summary, state, is_new=False, reverted_by=found.landing.reverted_by)
+        result = landing_result(None, LandingOutcome(landed, f"{summary}, recorded afterwards"))
+        state = execute_out_of_band(session, state, OutOfBandStep(LAND, KERNEL, lambda _request, _emit: result))
+    return LandedRun(landed, summary, state, is_new=False, reverted_by=found.landing.reverted_by)

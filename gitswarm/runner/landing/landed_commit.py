@@ -19,7 +19,7 @@ from gitswarm.ledger.work import telling_steps
 from gitswarm.records.execution import RUNS_FOLDER, Result
 from gitswarm.records.text import shorten
 from gitswarm.runner.containing import contained, remove_copies
-from gitswarm.runner.landing.landing_plan import Refused, Way, short, users_git, users_hooks
+from gitswarm.runner.landing.landing_plan import LandingPlan, Refused, short, users_git, users_hooks
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import temporary_worktree
 from gitswarm.runner.step.request import command_order
@@ -86,59 +86,44 @@ class CommitSpec(Struct, frozen=True):
         return len(self.parents) > 1
 
 
-class Made(Struct, frozen=True):
-    """The commit that lands; it is on no branch yet. `tested`: what the project's tests said about the merged code,
-    if they ran.
-    """
-
-    commit: str
-    tested: StepResult | None = None
-
-
-class Spoiled(Struct, frozen=True):
-    """Why no commit was made."""
-
-    refused: Refused
-    tested: StepResult | None = None
-
-
-def shape_of(session: Session, state: RunState, way: Way, tip: str, merged: str) -> CommitSpec:
+def shape_of(session: Session, state: RunState, plan: LandingPlan, tip: str, merged: str) -> CommitSpec:
     """The commit of a landing on `tip`; the `merged` tree has the target's `.swarm/runs`."""
-    objects, approved = session.repository.objects, way.approval.about
-    text = way.message or landed_text(session.repository, state, session.spec.task)
+    objects, approved = session.repository.objects, plan.approval.about
+    text = plan.message or landed_text(session.repository, state, session.spec.task)
     message = landed_message(state, text, approved)
-    if way.strategy == "merge":
+    if plan.strategy == "merge":
         return CommitSpec(merged, (tip, approved), message)
-    if way.strategy == "evidence":
+    if plan.strategy == "evidence":
         own = objects.entry(objects.commit(approved).tree, session.layout.base)
         return CommitSpec(objects.with_subtree(merged, session.layout.base, own), (tip,), message)
     return CommitSpec(merged, (tip,), message)
 
 
-def needs_test(session: Session, way: Way, merged: str) -> bool:
+def needs_test(session: Session, plan: LandingPlan, merged: str) -> bool:
     """Whether the merged code is other than what was approved: nobody has tested that."""
     objects = session.repository.objects
-    approved = objects.commit(way.approval.about).tree
+    approved = objects.commit(plan.approval.about).tree
     return objects.with_subtree(merged, RUNS_FOLDER, None) != objects.with_subtree(approved, RUNS_FOLDER, None)
 
 
 def make_commit(
     session: Session, shape: CommitSpec, request: StepRequest, emit: Emit, *, test: bool
-) -> Made | Spoiled:
-    """The landed commit. Without tests, and without hooks of the user, no file is written out for it.
+) -> tuple[str | Refused, StepResult | None]:
+    """The landed commit, on no branch yet, or why there is none; and what the project's tests said about the merged
+    code, if they ran. Without tests, and without hooks of the user, no file is written out for it.
 
     :raises SetupFailedError: the place to test it in cannot be prepared.
     """
     hooks = commit_hooks(users_hooks(session), session.repository.objects, shape.tree)
     shadow = find_shadow(session.repository, session.layout.branch)
     if shadow is None or not (test or hooks):
-        return _without_checkout(session, shape)
+        return _without_checkout(session, shape), None
     with temporary_worktree(session, shadow, shape.parents[0], shape.tree) as place:
         tested = _test(session, place, request, emit) if test else None
         if tested is not None and (tested.status is Result.FAILED or (tested.check and tested.check.passed is False)):
-            return Spoiled(_failing(session, tested), tested)
+            return _failing(session, tested), tested
         made = _with_hooks(session, shape, place) if hooks else _without_checkout(session, shape)
-    return replace(made, tested=tested)
+    return made, tested
 
 
 def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> StepResult:
@@ -167,7 +152,7 @@ def _failing(session: Session, tested: StepResult) -> Refused:
         f"the tests fail on the code merged with the target: {what}",
         f"git swarm start {' '.join(session.spec.flows)} -m '…'   "
         f"(on the current target; or fix the target, then: git swarm land {run})",
-        said=_tail(tested.report_text or tested.output),
+        output=_tail(tested.report_text or tested.output),
     )
 
 
@@ -175,17 +160,17 @@ def _tail(text: str) -> str:
     return "\n".join(text.rstrip().splitlines()[-_TAIL_LINES:])
 
 
-def _without_checkout(session: Session, shape: CommitSpec) -> Made | Spoiled:
+def _without_checkout(session: Session, shape: CommitSpec) -> str | Refused:
     users = users_git(session)
     try:
         sign = users.config("commit.gpgsign", "bool") == "true"
-        return Made(users.commit_tree(shape.tree, shape.parents, shape.message, sign=sign))
+        return users.commit_tree(shape.tree, shape.parents, shape.message, sign=sign)
     except GitFailedError as error:
         hint = f"git swarm land {session.layout.run_id}   (when that is fixed)"
-        return Spoiled(Refused("git could not make the commit in your name", hint, said=error.message))
+        return Refused("git could not make the commit in your name", hint, output=error.message)
 
 
-def _with_hooks(session: Session, shape: CommitSpec, place: Shadow) -> Made | Spoiled:
+def _with_hooks(session: Session, shape: CommitSpec, place: Shadow) -> str | Refused:
     """`git commit` of the user in a worktree that holds exactly what lands."""
     users = UsersGit(session.context.env, place.path, session.repository.git.before)
     folder = users_hooks(session)
@@ -200,10 +185,9 @@ def _with_hooks(session: Session, shape: CommitSpec, place: Shadow) -> Made | Sp
     run = session.layout.run_id
     if done.returncode != 0:
         hint = f"git swarm land {run}   (once that is fixed)"
-        return Spoiled(Refused("your commit hooks refused the commit", hint, said=_tail(output_of(done))))
+        return Refused("your commit hooks refused the commit", hint, output=_tail(output_of(done)))
     commit = place.git.output("rev-parse", "HEAD").decode().strip()
-    changed = _what_hooks_changed(session, shape, commit)
-    return Made(commit) if changed is None else Spoiled(changed)
+    return _what_hooks_changed(session, shape, commit) or commit
 
 
 def _what_hooks_changed(session: Session, shape: CommitSpec, commit: str) -> Refused | None:
@@ -223,10 +207,10 @@ def _what_hooks_changed(session: Session, shape: CommitSpec, commit: str) -> Ref
     return None
 
 
-def describe(way: Way, made: Made) -> str:
+def describe(plan: LandingPlan, commit: str, tested: StepResult | None) -> str:
     """What a step says about a landing."""
     tests = ""
-    if made.tested is not None and made.tested.check is not None:
-        passed = made.tested.check.passed
+    if tested is not None and tested.check is not None:
+        passed = tested.check.passed
         tests = "; merged with it the tests passed" if passed else "; there were no tests for the merged code"
-    return f"landed on {short(way.target)} as {made.commit[:12]} ({way.strategy}){tests}"
+    return f"landed on {short(plan.target)} as {commit[:12]} ({plan.strategy}){tests}"

@@ -15,23 +15,22 @@ from gitswarm.ledger.approval import (
     standing_conflict,
 )
 from gitswarm.ledger.merging import Landing, common_bases, landings, merged_code
-from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
 from gitswarm.records.run_spec import LandStrategy
 from gitswarm.runner.run_session import Session
+from gitswarm.runner.stored import was_played
 from gitswarm.worktree.land import Checkout, HooksFolder, changed_hooks, checkouts_of, hooks_folder
 
 
 class Refused(Struct, frozen=True):
-    """Why a run may not be landed; `paths` are the files that it is about, `said` the end of what a hook, a test run
-    or git printed.
-    `voids`: an approval does not stand any more after it."""
+    """Why a run may not be landed. `paths`: the files that it is about; `output`: the end of what a hook, a test run
+    or git printed; `voids`: an approval does not stand any more after it."""
 
     reason: str
     hint: str
     paths: tuple[str, ...] = ()
-    said: str = ""
+    output: str = ""
     voids: bool = False
 
 
@@ -47,7 +46,7 @@ HEADS = "refs/heads/"
 _BRANCHES_NAMED = 6
 
 
-class Wish(Struct, frozen=True):
+class LandingRequest(Struct, frozen=True):
     """What a person or a flow asks for. `target`: a branch; None: the configured one, else the run's own.
     `message`: of the landed commit, in the words of a person."""
 
@@ -86,7 +85,7 @@ class LandingState(Struct, frozen=True):
     conflict: Refused | None = None
 
 
-class Way(Struct, frozen=True):
+class LandingPlan(Struct, frozen=True):
     """How a run lands: what was approved, onto which branch (full name), in which shape.
     `message`: what a person wants its commit to say."""
 
@@ -96,14 +95,23 @@ class Way(Struct, frozen=True):
     message: str = ""
 
 
-class Landed(Struct, frozen=True):
+class LandedBefore(Struct, frozen=True):
     """The approved code has landed before."""
 
     landing: Landing
     target: str
 
 
-def decide_landing(facts: LandingState, wish: Wish, strategy: LandStrategy) -> Way | Landed | Refused:
+def landing_decision(
+    session: Session, state: RunState, request: LandingRequest
+) -> LandingPlan | LandedBefore | Refused:
+    """How the run would land now, as asked, else as configured. Reads only, but that git may learn merged trees."""
+    return decide_landing(facts_of(session, state, request), request, session.spec.settings.deploy.strategy)
+
+
+def decide_landing(
+    facts: LandingState, request: LandingRequest, strategy: LandStrategy
+) -> LandingPlan | LandedBefore | Refused:
     """
     :param strategy: the configured one.
     """
@@ -112,9 +120,11 @@ def decide_landing(facts: LandingState, wish: Wish, strategy: LandStrategy) -> W
         return refused or Refused("nothing to land", f"git swarm status {facts.run}")
     earlier = next((found for found in facts.landings if found.approved == facts.standing.about), None)
     if earlier is not None:
-        return Landed(earlier, facts.target)
-    refused = _unproven(facts) or facts.unsigned or _unrelated(facts) or _untrusted(facts, wish) or _occupied(facts)
-    return refused or Way(facts.standing, facts.target, wish.strategy or strategy, wish.message)
+        return LandedBefore(earlier, facts.target)
+    refused = (
+        _unproven(facts) or facts.unsigned or _unrelated(facts) or _untrusted(facts, request) or _occupied(facts)
+    )
+    return refused or LandingPlan(facts.standing, facts.target, request.strategy or strategy, request.message)
 
 
 def short(branch: str) -> str:
@@ -186,8 +196,8 @@ def _unrelated(facts: LandingState) -> Refused | None:
     return None
 
 
-def _untrusted(facts: LandingState, wish: Wish) -> Refused | None:
-    if not facts.hook_files or wish.trust_hooks:
+def _untrusted(facts: LandingState, request: LandingRequest) -> Refused | None:
+    if not facts.hook_files or request.trust_hooks:
         return None
     count = len(facts.hook_files)
     return Refused(
@@ -216,10 +226,10 @@ def _occupied(facts: LandingState) -> Refused | None:
     return None
 
 
-def facts_of(session: Session, state: RunState, wish: Wish) -> LandingState:
+def facts_of(session: Session, state: RunState, request: LandingRequest) -> LandingState:
     repository = session.repository
     standing = standing_approval(repository, state)
-    target = _resolved(session, target_of(session, wish))
+    target = _resolved(session, target_of(session, request))
     tip = repository.refs.read(target) if target is not None else None
     found = landings(repository, tip, session.layout.run_id, state.base) if tip is not None else []
     bases = (
@@ -243,21 +253,16 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> LandingState:
         changed=bool(changed),
         hook_files=_hook_files(session, standing, bases, changed) if standing is not None else (),
         checkouts=tuple(checkouts_of(repository, target)) if tip is not None and target is not None else (),
-        conflict=met_conflict(session, state, wish),
+        conflict=met_conflict(session, state, request),
         blocking=tuple(concern.id for concern in state.blocking),
     )
 
 
-def was_played(session: Session, state: RunState) -> bool:
-    """Whether something in the run is not what a model or the project itself did."""
-    return session.spec.scripted or is_played(state)
-
-
-def met_conflict(session: Session, state: RunState, wish: Wish) -> Refused | None:
+def met_conflict(session: Session, state: RunState, request: LandingRequest) -> Refused | None:
     """Why there is no sense in approving or landing again: the code met a conflict, and the target still has it."""
     if standing_conflict(session.repository, state) is None:
         return None
-    target = _resolved(session, target_of(session, wish))
+    target = _resolved(session, target_of(session, request))
     tip = session.repository.refs.read(target) if target is not None else None
     if target is None or tip is None:
         return None
@@ -274,12 +279,12 @@ def met_conflict(session: Session, state: RunState, wish: Wish) -> Refused | Non
 
 def landing_target(session: Session) -> str | None:
     """Full name of the branch that the run lands on when nobody asks for another one."""
-    return _resolved(session, target_of(session, Wish()))
+    return _resolved(session, target_of(session, LandingRequest()))
 
 
-def target_of(session: Session, wish: Wish) -> str | None:
+def target_of(session: Session, request: LandingRequest) -> str | None:
     """Full name of the branch to land on: as asked, as configured, else the one that the run was started on."""
-    name = wish.target or session.spec.settings.deploy.target
+    name = request.target or session.spec.settings.deploy.target
     if name is not None:
         return name if name.startswith(HEADS) else HEADS + name
     started = session.spec.base_ref
@@ -317,9 +322,9 @@ def ahead(session: Session, state: RunState, tip: str) -> str:
     return state.base if is_behind else tip
 
 
-def merged(session: Session, way: Way, tip: str) -> Merged:
+def merged(session: Session, plan: LandingPlan, tip: str) -> Merged:
     """The approved code on top of `tip`, a commit of the target."""
-    return _merged(session, way.approval.about, tip)
+    return _merged(session, plan.approval.about, tip)
 
 
 def _merged(session: Session, approved: str, tip: str) -> Merged:
@@ -371,10 +376,10 @@ def _unsigned(session: Session, approval: RecordedApproval | None) -> Refused | 
         return Refused(
             "this run asks for a signed approval, and git does not know whose signatures count",
             "git config gpg.ssh.allowedSignersFile ~/.config/git/allowed_signers",
-            said=output_of(done),
+            output=output_of(done),
         )
     return Refused(
         f"the approval {approval.commit[:12]} has no signature that git trusts",
         f"git verify-commit {approval.commit[:12]}   (then: git swarm land {run})",
-        said=output_of(done),
+        output=output_of(done),
     )

@@ -17,8 +17,16 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Status
 from gitswarm.records.routing import HumanPolicy
 from gitswarm.runner.landing.approve import concerns_at_end, subject_of
-from gitswarm.runner.landing.land_run import Outcome, landing_operation, push_target, unsound
-from gitswarm.runner.landing.landing_plan import Landed, Refused, Way, Wish, decide_landing, facts_of, short
+from gitswarm.runner.landing.land_run import LandingOutcome, landing_operation, push_target, unsound
+from gitswarm.runner.landing.landing_plan import (
+    LandedBefore,
+    LandingPlan,
+    LandingRequest,
+    Refused,
+    facts_of,
+    landing_decision,
+    short,
+)
 from gitswarm.runner.operations.forge.feedback import Harvest
 from gitswarm.runner.operations.forge.publish import Publish, secrets_in
 from gitswarm.runner.operations.forge.watch_ci import MERGE_RESULT, WatchCi
@@ -128,7 +136,7 @@ def _against(step: KernelStep) -> Iterator[_Objection]:
     if refused is not None:
         yield _Objection(refused.reason, refused.hint)
     if session.spec.settings.deploy.require_signature:
-        facts = facts_of(session, state, Wish())
+        facts = facts_of(session, state, LandingRequest())
         if facts.standing is None or facts.unsigned is not None:
             sign = f"git swarm approve {run}, then: git swarm resume {run}"
             yield _Objection("a person has to sign: deploy.require_signature", sign)
@@ -159,15 +167,14 @@ class Land(Struct, frozen=True):
     step: KernelStep
 
     def __call__(self, request: StepRequest, emit: Emit) -> StepResult:
-        step, wish = self.step, Wish()
-        session, state = step.session, step.state
-        decided = decide_landing(facts_of(session, state, wish), wish, session.spec.settings.deploy.strategy)
-        if isinstance(decided, Landed):
+        session, state = self.step.session, self.step.state
+        decided = landing_decision(session, state, LandingRequest())
+        if isinstance(decided, LandedBefore):
             return self._landed(request, decided.landing.commit, decided.target, {})
-        refused = unsound(session) if isinstance(decided, Way) else decided
+        refused = unsound(session) if isinstance(decided, LandingPlan) else decided
         if refused is not None or isinstance(decided, Refused):
             return self._refused(request, refused or Refused("nothing to land", ""))
-        outcomes: list[Outcome] = []
+        outcomes: list[LandingOutcome] = []
         result = landing_operation(session, state, decided, outcomes.append)(request, emit)
         what = outcomes[-1].what
         if isinstance(what, Refused):
@@ -190,7 +197,7 @@ class Land(Struct, frozen=True):
 
     def _refused(self, request: StepRequest, refused: Refused) -> StepResult:
         report: dict[str, JsonValue] = {"landed": False, "commit": None, "target": None, "reason": refused.reason}
-        concerns = tuple(text for text in (*refused.paths, refused.said) if text)
+        concerns = tuple(text for text in (*refused.paths, refused.output) if text)
         handoff = Handoff(status=Status.UNVERIFIED, summary=f"not landed: {refused.reason}", concerns=concerns)
         return reported(self.step, request, handoff, report)
 

@@ -228,7 +228,7 @@ class Rebase(Struct, frozen=True):
         if occupied:
             return self._occupied(request, occupied)
         snapshot.restore(shadow, tree, step.session.layout.base)
-        result = self._told(request, list(found.conflicts), onto, state.base)
+        result = self._report(request, list(found.conflicts), onto, state.base)
         return replace(result, brought=tree, trailers={ONTO: f"{onto} {state.base}"})
 
     def _counted(self, request: StepRequest) -> StepResult:
@@ -242,7 +242,7 @@ class Rebase(Struct, frozen=True):
         named = {str(path) for path in count} if isinstance(count, list) else set()
         known = (before, objects.commit(state.base).tree)
         left = [path for path in sorted(changed | named) if self._is_marked(path, tree, known)]
-        return self._told(request, left, state.base, state.bases.before or "")
+        return self._report(request, left, state.base, state.bases.before or "")
 
     def _is_marked(self, path: str, tree: str, known: tuple[str, ...]) -> bool:
         """Whether a file has markers of a conflict, and not only such as one of the two sides has in it."""
@@ -252,7 +252,7 @@ class Rebase(Struct, frozen=True):
             marks <= set(_MARKER.findall(text_of(objects, side, path) or "")) for side in known
         )
 
-    def _told(self, request: StepRequest, conflicts: list[str], onto: str, before: str) -> StepResult:
+    def _report(self, request: StepRequest, conflicts: list[str], onto: str, before: str) -> StepResult:
         report: dict[str, JsonValue] = {
             "conflicts": len(conflicts),
             "files": [*conflicts],
@@ -296,7 +296,7 @@ class CarryOver(Struct, frozen=True):
         step, state = self.step, self.step.state
         before = state.bases.before
         if before is None:
-            return self._told(request, moved=False, reason="no rebase is under way")
+            return self._report(request, moved=False, reason="no rebase is under way")
         if step.earlier(REBASE).get("conflicts") != 0:
             return self._given_up(request, before)
         latest = latest_approval(step.session.repository, state)
@@ -304,7 +304,7 @@ class CarryOver(Struct, frozen=True):
         trailers = {REBASED: f"{state.base} {before}"}
         if approval is not None:
             trailers[ApprovalKind.VOIDS] = approval
-        result = self._told(request, moved=True, reason="", approval=approval)
+        result = self._report(request, moved=True, reason="", approval=approval)
         return replace(result, trailers=trailers)
 
     def _given_up(self, request: StepRequest, before: str) -> StepResult:
@@ -312,11 +312,11 @@ class CarryOver(Struct, frozen=True):
         code = step.session.repository.objects.commit(beginning(step).parent).tree
         tree = _with_runs(step, code)
         snapshot.restore(step.place.shadow, tree, step.session.layout.base)
-        result = self._told(request, moved=False, reason="conflicts were left: the run stays on its base")
+        result = self._report(request, moved=False, reason="conflicts were left: the run stays on its base")
         is_there = state.base == state.bases.root  # rolled back into a rebase whose commits have moved
         return replace(result, brought=tree, trailers={REBASED: state.base} if is_there else {GIVEN_UP: before})
 
-    def _told(self, request: StepRequest, *, moved: bool, reason: str, approval: str | None = None) -> StepResult:
+    def _report(self, request: StepRequest, *, moved: bool, reason: str, approval: str | None = None) -> StepResult:
         state = self.step.state
         report: dict[str, JsonValue] = {
             "moved": moved,

@@ -26,9 +26,9 @@ _MOST_REASONS = 20
 _REASON_COLUMNS = 400
 
 
-def brief(session: Session, state: RunState, role: Role, decision: Decision, told: Sequence[str]) -> Briefing:
+def brief(session: Session, state: RunState, role: Role, decision: Decision, messages: Sequence[str]) -> Briefing:
     """
-    :param told: what a person said when resuming, and what an interrupted execution left.
+    :param messages: what a person said when resuming, and what an interrupted execution left.
     """
     settings = session.spec.settings
     budget = Budget.of(settings.context, session.specs.policy.facts(role.model.model).window)
@@ -45,7 +45,7 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
         critique=_critique(session, state, role.flow, critic, budget) if critic else None,
         sent_back=_earlier(session, back) if back else None,
         criteria=_fitting(list(_criteria(session, state, role)), budget.recent),
-        messages=tuple(told),
+        messages=tuple(messages),
         findings=tuple(
             f"{concern.id}: {concern.fact}"
             for concern in open_concerns(session, state, blocking=True)

@@ -31,7 +31,7 @@ from gitswarm.runner.step.kept_promises import (
 from gitswarm.runner.step.plan import StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import artifact_problems, dropped_criteria, owes_criteria
 from gitswarm.runner.step.test_steps import is_test_step
-from gitswarm.runner.stored import evidence_of, text_changes, told_concern
+from gitswarm.runner.stored import evidence_of, stored_concern, text_changes
 
 _BY_TEXT = ("tests_deleted", "tests_weakened")
 """Found in the text of a change; looked for again from the tree before it, so that a repeat does not hide it."""
@@ -60,7 +60,7 @@ def find_concerns(
     before = plan.before
     if not before.is_judged or outcome.is_failed:
         return Judgement()
-    known = {concern.id: told_concern(session, concern) for concern in before.concerns}
+    known = {concern.id: stored_concern(session, concern) for concern in before.concerns}
     found = _found(session, plan, outcome, compared)
     judged = (
         {f"criterion:{each.id}" for each in outcome.criteria} if not _is_red(session, plan, outcome, compared) else ()
@@ -310,7 +310,7 @@ def _lasting(session: Session, outcome: StepOutcome, before: RunState) -> Iterat
             if finding.flag == flag and finding.blocking
             for name in finding.names
         ]
-        about = told_concern(session, concern)
+        about = stored_concern(session, concern)
         if set(about.names) & set(names):
             yield about
 

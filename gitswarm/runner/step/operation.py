@@ -88,11 +88,16 @@ def reported(
         path = request.run_base / artifact
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(pretty_json(dict(report)))
+    return handed_off(step.plan.step.id, handoff, report, trailers)
+
+
+def handed_off(
+    step: str,
+    handoff: Handoff,
+    facts: Mapping[str, JsonValue] | None = None,
+    trailers: Mapping[str, str] | None = None,
+) -> StepResult:
+    """The result of a step that succeeded and says no more than its handoff."""
     return StepResult(
-        step.plan.step.id,
-        Result.SUCCEEDED,
-        handoff.summary,
-        handoff=handoff,
-        facts=dict(report),
-        trailers=trailers or {},
+        step, Result.SUCCEEDED, handoff.summary, handoff=handoff, facts=dict(facts or {}), trailers=trailers or {}
     )

@@ -26,7 +26,6 @@ from gitswarm.evidence.suite_run import Missing, SuiteRun, SuiteRuns, is_own, ow
 from gitswarm.evidence.test_changes import TestChanges, read_changes
 from gitswarm.evidence.test_command import select_tests
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.overview import is_played
 from gitswarm.records.envelope import RemovedTest
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import BaseTests, CaseResults, ExtraRun, extra_run_words
@@ -39,7 +38,7 @@ from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import criteria_elsewhere, named_criteria
 from gitswarm.runner.step.request import ask_for_names, command_order, package_scripts
 from gitswarm.runner.step.test_steps import is_test_step, is_within, suite_paths
-from gitswarm.runner.stored import envelope_of, text_changes
+from gitswarm.runner.stored import envelope_of, is_rehearsal, text_changes
 
 _CODE = frozenset({".py", ".js", ".cjs", ".mjs", ".jsx", ".ts", ".tsx", ".rb", ".php"})
 """Suffixes of what is loaded by lying beside tests; data there does nothing by itself."""
@@ -129,10 +128,9 @@ def _about(criteria: tuple[NamedCriterion, ...], proof: SuiteRuns, final: SuiteR
 
 
 def _needs_base(session: Session, plan: StepPlan, proof: SuiteRuns) -> bool:
-    spec, paths = session.spec, suite_paths(session.spec.settings, plan.step)
+    paths = suite_paths(session.spec.settings, plan.step)
     is_about = any(is_within(name, paths) for each in proof.changes for name in (each.path, each.old_path) if name)
-    is_rehearsal = (spec.scripted or is_played(plan.before)) and not spec.allow_stub
-    return needs_base(proof.read, proof.final, may_land=is_about and not is_rehearsal)
+    return needs_base(proof.read, proof.final, may_land=is_about and not is_rehearsal(session, plan.before))
 
 
 def _compared_with(

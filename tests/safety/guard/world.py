@@ -11,7 +11,7 @@ from pathlib import Path
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
-from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
+from gitswarm.runner.initialise import Initialised, InitOptions, initialise, undo_init
 from gitswarm.safety.guard import Uninstalled
 from gitswarm.worktree.shadow import add_shadow
 from tests.conftest import GIT_CONFIG, Project
@@ -83,7 +83,7 @@ class World:
 
     def init(self) -> Initialised:
         """What `git swarm init` does, without a process of its own."""
-        return initialise(self.repository, Wishes())
+        return initialise(self.repository, InitOptions())
 
     def undo(self) -> Uninstalled | None:
         """What `git swarm init --undo` does."""

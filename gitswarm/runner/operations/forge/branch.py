@@ -15,7 +15,7 @@ from gitswarm.ledger.approval import code_tree
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState
 from gitswarm.records.safety import Scrub
-from gitswarm.runner.landing.landing_plan import HEADS, Wish, short, target_of, users_git
+from gitswarm.runner.landing.landing_plan import HEADS, LandingRequest, short, target_of, users_git
 from gitswarm.runner.operations.forge.github import GitHub
 from gitswarm.runner.operations.forge.gitlab import GitLab
 from gitswarm.runner.operations.forge.program import Forge, ForgeCli, ForgeError, Remark
@@ -91,7 +91,7 @@ def has_change(session: Session, state: RunState) -> bool:
 
 def target_there(session: Session) -> str | None:
     """Short name, on the remote, of the branch that the run is to land on; None: nobody said."""
-    target = target_of(session, Wish())
+    target = target_of(session, LandingRequest())
     if target is None:
         return None
     users, name = users_git(session), short(target)

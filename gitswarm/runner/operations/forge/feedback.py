@@ -15,7 +15,7 @@ from gitswarm.errors import SpecError
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.execution import Result, Status
+from gitswarm.records.execution import Status
 from gitswarm.records.record import Record
 from gitswarm.records.safety import Scrub
 from gitswarm.records.worklists import Feedback, FeedbackItem
@@ -23,7 +23,7 @@ from gitswarm.runner.human_steps import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.operations.forge.branch import NO_FORGE, branch_of, configured_forge, is_ours
 from gitswarm.runner.operations.forge.program import CiCheck, ForgeError, Remark
 from gitswarm.runner.run_session import Session
-from gitswarm.runner.step.operation import KernelStep, reported
+from gitswarm.runner.step.operation import KernelStep, handed_off, reported
 from gitswarm.runner.stored import evidence_of
 
 GIVEN = "feedback"
@@ -106,14 +106,14 @@ def _blocks(text: str) -> Iterator[str]:
     for line in text.splitlines():
         begins = _BEGINS.match(line) if not fenced else None
         if begins is not None:
-            yield from _said(block)
+            yield from _nonempty(block)
             block = []
         block.append(line[begins.end() :] if begins is not None else line)
         fenced ^= block[-1].lstrip().startswith(_FENCE)
-    yield from _said(block)
+    yield from _nonempty(block)
 
 
-def _said(block: list[str]) -> Iterator[str]:
+def _nonempty(block: list[str]) -> Iterator[str]:
     whole = "\n".join(block).strip()
     if whole:
         yield whole
@@ -246,6 +246,5 @@ def hand_in(session: Session, state: RunState, feedback: Feedback) -> RunState:
     clean = clean.model_copy(update={"left_out": feedback.left_out + clean.left_out})
     summary = f"feedback handed in: {len(clean.items)} item{'' if len(clean.items) == 1 else 's'}"
     handoff = Handoff(status=Status.VERIFIED, summary=summary)
-    facts = clean.model_dump(mode="json")
-    result = StepResult(GIVEN, Result.SUCCEEDED, summary, handoff=handoff, facts=facts)
-    return execute_out_of_band(session, state, OutOfBandStep(GIVEN, HUMAN, lambda _request, _emit: result))
+    result = handed_off(GIVEN, handoff, clean.model_dump(mode="json"))
+    return execute_out_of_band(session, state, OutOfBandStep.of(result))

@@ -16,7 +16,6 @@ from gitswarm.records.execution import Status
 from gitswarm.records.routing import HumanPolicy
 from gitswarm.records.safety import SecretFound
 from gitswarm.records.worklists import PullRequestStatus, Reply
-from gitswarm.runner.landing.landing_plan import was_played
 from gitswarm.runner.operations.forge.branch import (
     NO_FORGE,
     Mark,
@@ -32,6 +31,7 @@ from gitswarm.runner.operations.forge.program import Forge, ForgeError, PullRequ
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.judge import described
 from gitswarm.runner.step.operation import KernelStep, reported
+from gitswarm.runner.stored import is_rehearsal
 from gitswarm.specs.station import RunArtifact, parse_artifact
 
 TEXT = "review/pr.md"
@@ -78,7 +78,7 @@ class Publish(Struct, frozen=True):
         session, state = self.step.session, self.step.state
         if session.spec.settings.review.forge == "none":
             return NO_FORGE
-        if was_played(session, state) and not session.spec.allow_stub:
+        if is_rehearsal(session, state):
             return "it was a rehearsal, not started with --allow-stub"
         return "" if has_change(session, state) else "there is no difference to the base"
 
@@ -137,7 +137,7 @@ class _Shown(Struct):
         if status is not None and step.earlier(HARVESTED).get("source") != "file":  # what a file said has no page
             self._answer(forge, request, (remarks, own), status.replies)
         if REPORT in named:
-            self._tell(forge, request, own)
+            self._post_report(forge, request, own)
 
     def _status(self) -> PullRequestStatus | None:
         try:
@@ -173,10 +173,10 @@ class _Shown(Struct):
         return standing
 
     def _answer(
-        self, forge: Forge, request: PullRequest, said: tuple[list[Remark], list[Remark]], replies: tuple[Reply, ...]
+        self, forge: Forge, request: PullRequest, known: tuple[list[Remark], list[Remark]], replies: tuple[Reply, ...]
     ) -> None:
         """Each remark once, and only what was really said there."""
-        remarks, own = said
+        remarks, own = known
         by_id = {remark.id: remark for remark in remarks}
         answered: list[JsonValue] = []
         self.report["answered"] = answered
@@ -190,7 +190,7 @@ class _Shown(Struct):
                 forge.answer(request, remark, mark.under(self._harmless(reply.text)))
             answered.append(reply.to)
 
-    def _tell(self, forge: Forge, request: PullRequest, own: list[Remark]) -> None:
+    def _post_report(self, forge: Forge, request: PullRequest, own: list[Remark]) -> None:
         """One report, in the place of the one before."""
         text = self._harmless(self.step.text(REPORT))
         if not text:

@@ -120,7 +120,7 @@ class WatchCi(Struct, frozen=True):
             "commit": commit,
             "reason": seen.reason,
             "left_out": max(0, len(checks) - _MOST_CHECKS),
-            "checks": [_told(check, redactor) for check in checks[:_MOST_CHECKS]],
+            "checks": [_check_json(check, redactor) for check in checks[:_MOST_CHECKS]],
         }
         counts = ", ".join(
             f"{count} {state}"
@@ -137,7 +137,7 @@ class WatchCi(Struct, frozen=True):
         return reported(self.step, request, handoff, report)
 
 
-def _told(check: CiCheck, redactor: Redactor) -> dict[str, JsonValue]:
+def _check_json(check: CiCheck, redactor: Redactor) -> dict[str, JsonValue]:
     return {
         "name": redactor.scrub(check.name)[:_MOST_TEXT],
         "state": check.state,

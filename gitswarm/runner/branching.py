@@ -27,7 +27,7 @@ from gitswarm.records.routing import Decision, ForkState
 from gitswarm.routing.choices import ForkBranch
 from gitswarm.routing.forks import fork_of, is_decided, join_at, standing_branches
 from gitswarm.runner.deciding.preflight import allowance
-from gitswarm.runner.forks.onto_branch import bring_onto_branch, finished, fork_commit, state_at
+from gitswarm.runner.onto_branch import bring_onto_branch, finished, fork_commit, state_at
 from gitswarm.runner.run_engines import Engines
 from gitswarm.runner.run_processes import SIBLING_MARKER
 from gitswarm.runner.run_session import Session

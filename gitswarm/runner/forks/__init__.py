@@ -1,1 +1,0 @@
-"""Steps that are executed at the same time."""

@@ -311,7 +311,7 @@ def _next_step(repository: RepositoryReader, state: RunState, decided: DecisionF
         )  # only the flow knows where red tests send it
     last = state.last_step
     before = _newest(repository, state, repository.objects.commit(state.tip).parents[0])
-    if last is None or (before is not None and (before.to_step or before.resumes)):
+    if last is None or (before is not None and (before.to_step or before.resume_at)):
         return _after(before)
     led = _newest(repository, state, last.parent)
     return _NextStep(last.step, led.stack if led else ())
@@ -326,13 +326,13 @@ def _newest(repository: RepositoryReader, state: RunState, commit_id: str) -> De
 def _after(decision: DecisionFields | None) -> _NextStep:
     if decision is None:
         return _NextStep(None)
-    if decision.to_step is None and decision.resumes:
-        return _NextStep(decision.resume_step, decision.stack)
+    if decision.to_step is None and decision.resume_at is not None:
+        return _NextStep(decision.resume_at.step, decision.stack)
     return _NextStep(decision.to_step, decision.stack if decision.to_step else ())
 
 
 def _interruption(frame: FrameFields) -> OpenInterruption:
-    back = f"{frame.back_flow}/{frame.back_step}" if frame.back_step else None
+    back = f"{frame.back.flow}/{frame.back.step}" if frame.back.step else None
     return OpenInterruption(kind=frame.kind, id=frame.id, back_to=back)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.errors import NotFoundError
 from gitswarm.git.reader import RepositoryReader
@@ -26,8 +27,6 @@ RUNS_COMMANDS = ("command", KERNEL)
 """Engines whose tool calls are commands of the project, carried out by git-swarm."""
 
 _INDENT = "  "
-_ALWAYS = ("decision", "routing_source", "candidate_id", "candidates", "seq", "ts", "flow_key", "routing_mode")
-"""What every decision holds."""
 
 
 class SpecFields(Struct, frozen=True):
@@ -48,24 +47,37 @@ class Timing(Struct, frozen=True):
     duration_ms: int
 
 
+class ReturnAddress(Struct, frozen=True):
+    """Where a flow continues; `step` None: it is at its end then."""
+
+    flow: str
+    step: str | None
+
+
 class FrameFields(Struct, frozen=True):
-    """One interruption; `back_step` None: its flow is at its end then."""
+    """One interruption."""
 
     kind: str
     id: str
-    back_flow: str
-    back_step: str | None
+    back: ReturnAddress
 
 
 class DecisionFields(Struct, frozen=True):
-    """A recorded decision. `plain`: all of it. `resumes`: it says where a run that pauses there continues."""
+    """A recorded decision. `plain`: all of it; `resume_at`: where a run that pauses there continues."""
 
-    plain: dict[str, JsonValue]
+    decision: Any
+    routing_source: Any
+    candidate_id: Any
+    candidates: Any
+    seq: Any
+    ts: Any
+    flow_key: Any
+    routing_mode: Any
     to_step: str | None
     reason: str
-    resumes: bool
-    resume_step: str | None
-    stack: tuple[FrameFields, ...]
+    stack: tuple[FrameFields, ...] = ()
+    resume_at: ReturnAddress | None = None
+    plain: dict[str, Any] = field(default_factory=dict)
 
 
 class ConcernFields(Struct, frozen=True):
@@ -258,47 +270,11 @@ def _entries(repository: RepositoryReader, layout: RunLayout, commit_id: str) ->
     for packed in folded(note):
         try:
             fields = json.loads(packed)
-            found.append(None if "superseded_by" in fields else _decision(fields))
-        except (ValueError, LookupError, TypeError, RecursionError):
+            decision = None if "superseded_by" in fields else msgspec.convert(fields, DecisionFields)
+            found.append(replace(decision, plain=fields) if decision is not None else None)
+        except (ValueError, TypeError, RecursionError):
             continue  # not an entry of ours
     return found
-
-
-def _decision(fields: dict[str, JsonValue]) -> DecisionFields:
-    """
-    :raises LookupError: something is missing. TypeError and ValueError: it is something else.
-    """
-    for name in _ALWAYS:
-        fields[name]
-    frames, resume = fields.get("stack", []), fields.get("resume_at")
-    if not isinstance(frames, list):
-        raise TypeError(frames)
-    return DecisionFields(
-        plain=fields,
-        to_step=_text(fields["to_step"]),
-        reason=str(fields["reason"]),
-        resumes=resume is not None,
-        resume_step=_text(_fields(resume)["step"]) if resume is not None else None,
-        stack=tuple(map(_frame, frames)),
-    )
-
-
-def _frame(frame: JsonValue) -> FrameFields:
-    fields = _fields(frame)
-    back = _fields(fields["back"])
-    return FrameFields(str(fields["kind"]), str(fields["id"]), str(back["flow"]), _text(back["step"]))
-
-
-def _fields(value: JsonValue) -> dict[str, JsonValue]:
-    if not isinstance(value, dict):
-        raise TypeError(value)
-    return value
-
-
-def _text(value: JsonValue) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(value)
-    return value
 
 
 def folded(note: bytes) -> Iterator[str]:

@@ -15,7 +15,7 @@ from gitswarm.cli.arguments import plain_values
 from gitswarm.cli.command_table import ROOT, Command, Group
 from gitswarm.cli.console import INTERRUPTED, advise, complain, err
 from gitswarm.cli.help_pages import HELP, NAME, help_text, unknown
-from gitswarm.cli.terminal import paged, wished
+from gitswarm.cli.terminal import paged, with_color
 from gitswarm.errors import RunInterruptedError, SpecError, StorageError, SwarmError, UsageError, storage_error
 
 USAGE, BUG = 2, 3
@@ -66,7 +66,7 @@ def _call(group: Group, name: str, line: list[str], imported: Callable[[], objec
         return _choose(found, whole, line[1:], imported)
     color, rest = _color_of(found, line[1:])
     follows = any(word in ("-f", "--follow") for word in rest)
-    with wished(color), paged() if found.is_long and not follows else nullcontext():
+    with with_color(color), paged() if found.is_long and not follows else nullcontext():
         function = command_function(found)
         imported()
         values = plain_values(function, rest)

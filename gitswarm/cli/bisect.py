@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import advise, duration, err, out, out_json, out_lines, tail
 from gitswarm.cli.console import field as labelled_line
-from gitswarm.cli.runs import JsonFlag, Opened, RunArgument, open_run, step_name
+from gitswarm.cli.runs import JsonFlag, Opened, RunArgument, executed_by, open_run, step_name
 from gitswarm.errors import GitFailedError, NotFoundError, SwarmError, UsageError
 from gitswarm.git.discovery import pointer
 from gitswarm.git.process import Git
@@ -260,8 +260,7 @@ def _show(opened: Opened, tests: _Tests, suspects: Sequence[StepRecord]) -> None
     for step in suspects:
         out(f"{step_name(step)} (#{step.number}) broke it: {tests.command}")
         out_lines(labelled_line("commit", step.commit[:12]))
-        model = "" if step.model == "none" else f", {step.model}"
-        out_lines(labelled_line("by", f"{step.execution.agent}, {step.engine}/{step.mode}{model}"))
+        out_lines(labelled_line("by", executed_by(step)))
         out_lines(labelled_line("summary", step.summary))
         output = next((tail(each.output) for each in tests.done if each.step == step), [])
         for number, line in enumerate(output):

@@ -93,7 +93,7 @@ def discard(
     if as_json:
         out_json({"dry_run": dry_run, "keep_evidence": keep_evidence, "runs": [each.to_json() for each in done]})
     else:
-        _tell(done, dry_run=dry_run, keep_evidence=keep_evidence)
+        _show_done(done, dry_run=dry_run, keep_evidence=keep_evidence)
     if runs and any(each.kept_because for each in done):
         raise SystemExit(1)
 
@@ -258,7 +258,7 @@ def _nothing(_session: Session, _state: RunState) -> None:
     """A dry run that takes whatever is there."""
 
 
-def _tell(done: Sequence[_Discarded], *, dry_run: bool, keep_evidence: bool) -> None:
+def _show_done(done: Sequence[_Discarded], *, dry_run: bool, keep_evidence: bool) -> None:
     gone = [each for each in done if not each.kept_because]
     what = "worktree" if keep_evidence else "run"
     if len(done) == 1 and gone and not dry_run:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import complain, err, next_lines, out, out_json, out_lines, table, told
+from gitswarm.cli.console import complain, err, next_lines, out, out_json, out_lines, readable, table
 from gitswarm.cli.invocation import committed_config, read_text, repository_here, unset_hint
 from gitswarm.cli.runs import JsonFlag, folder_here
 from gitswarm.errors import NotFoundError, SpecError, SwarmError, UsageError
@@ -121,9 +121,9 @@ def _write_personal(repository: Repository, path: tuple[str, ...], value: str | 
     if change.name:
         repository.git.output("config", *where, "--replace-all", change.name, change.value)
     now = _now(path)
-    lines = told(f"{now.key}: ", f"{_shown(now)} ({now.origin})", sys.stdout)
+    lines = readable(f"{now.key}: ", f"{_shown(now)} ({now.origin})", sys.stdout)
     if value is not None and "git config" not in now.origin:
-        lines += told("note: ", _OVER_YOURS.get(now.origin, "the value in effect is still the same"), sys.stdout)
+        lines += readable("note: ", _OVER_YOURS.get(now.origin, "the value in effect is still the same"), sys.stdout)
     undo = " ".join(["git swarm config", *where, "--unset", now.key])
     return lines if value is None else [*lines, *next_lines("undo       ", undo)]
 
@@ -172,10 +172,10 @@ def _write_team(repository: Repository, path: tuple[str, ...], value: str | None
         staged.replace(file)
     if new == (committed_config(repository) or ""):
         what = f"{now}, as in the last commit: nothing to commit" if new != old else f"nothing changed: {now} already"
-        return told(f"{CONFIG_FILE}: ", what, sys.stdout)
+        return readable(f"{CONFIG_FILE}: ", what, sys.stdout)
     shown = CONFIG_FILE if Path(folder_here()).resolve() == repository.checkout.resolve() else f":/{CONFIG_FILE}"
     what = f"{now}; it takes effect once it is committed" if new != old else f"{now} already, and not committed yet"
     return [
-        *told(f"{CONFIG_FILE}: ", what, sys.stdout),
+        *readable(f"{CONFIG_FILE}: ", what, sys.stdout),
         *next_lines("next       ", f"git add {shown} && git commit -m '{key}'"),
     ]

@@ -52,7 +52,7 @@ def err(text: str) -> None:
 
 def complain(message: str, hint: str = "") -> None:
     """What is wrong, and the next command to type."""
-    for line in told("git-swarm: ", message, sys.stderr):
+    for line in readable("git-swarm: ", message, sys.stderr):
         err(line)
     advise(hint)
 
@@ -260,7 +260,7 @@ def field(name: str, value: str) -> list[str]:
 
 def fact(name: str, value: str) -> list[str]:
     """`name       value`: a line of the result of a command, on a terminal wrapped."""
-    return told(f"{name:<11}", value, sys.stdout)
+    return readable(f"{name:<11}", value, sys.stdout)
 
 
 def next_lines(first: str, command: str) -> list[str]:
@@ -291,7 +291,7 @@ def labelled(label: str, *values: str) -> list[str]:
     return lines
 
 
-def told(first: str, text: str, stream: TextIO) -> list[str]:
+def readable(first: str, text: str, stream: TextIO) -> list[str]:
     """As `hanging` for somebody who reads it on a terminal; a log gets lines as they are."""
     lines = text.splitlines() or [""]
     return [

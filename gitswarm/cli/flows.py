@@ -12,8 +12,9 @@ from typing import Annotated
 import yaml
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import hanging, out, out_json, out_lines, plural, table, told
+from gitswarm.cli.console import hanging, out, out_json, out_lines, plural, readable, table
 from gitswarm.cli.invocation import config_here, library_here, problems_of
+from gitswarm.cli.runs import JsonFlag
 from gitswarm.cli.terminal import terminal_width, text_width
 from gitswarm.errors import SpecError
 from gitswarm.runner.prompts import compile_blank, plan_json
@@ -48,12 +49,12 @@ def drawing(flow: Flow) -> str:
         forward = [edge for edge in edges(flow) if edge.source == step.id and edge.limit is None]
         following = names[number + 1] if number + 1 < len(names) else END
         if [edge.target for edge in forward] != [following]:
-            lines += [line for edge in forward for line in _wrapped(f"↳ {_way(edge)}")]
+            lines += [line for edge in forward for line in _wrapped(f"↳ {_target_text(edge)}")]
     lines.append("○ end")
     return "\n".join(lines)
 
 
-def _way(edge: Edge) -> str:
+def _target_text(edge: Edge) -> str:
     """Of several, or one that is not the next step: to where, and when."""
     if edge.label in ("", "else"):
         return f"{edge.target}{', else' if edge.label else ''}"
@@ -86,7 +87,7 @@ def _brackets(names: list[str], row: int, backs: list[Edge]) -> str:
     return f"{' '.join(columns).rstrip()}  ↑ {', '.join(labels)}" if labels else " ".join(columns).rstrip()
 
 
-def list_flows(as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False) -> None:
+def list_flows(as_json: JsonFlag = False) -> None:
     """Flows by id: bundled ones, and yours from .swarm/flows."""
     library = library_here()
     found = []
@@ -117,7 +118,7 @@ def show_flow(
         out_lines(hanging("goal: ", found.charter.goal))
     table(
         ("step", "by", "then"),
-        [(step.id, _executor(step), _way_on(found, step)) for step in found.steps],
+        [(step.id, _executor(step), _next_steps(found, step)) for step in found.steps],
     )
 
 
@@ -136,7 +137,7 @@ def validate_flows(
     problems = problems_of(checks)
     if problems:
         raise SpecError(problems, hint="fix the lines above, then: git swarm flows validate")
-    out_lines(told("", f"{plural(len(chosen), 'flow')} fine: {', '.join(chosen)}", sys.stdout))
+    out_lines(readable("", f"{plural(len(chosen), 'flow')} fine: {', '.join(chosen)}", sys.stdout))
 
 
 def compile_step(
@@ -182,7 +183,7 @@ def _executor(step: Step) -> str:
     return f"kernel: {step.operation}" if step.is_kernel else step.station or ""
 
 
-def _way_on(flow: Flow, step: Step) -> str:
+def _next_steps(flow: Flow, step: Step) -> str:
     onward = flow.following(step.id) or "end"
     routing = step.routing
     if isinstance(routing, Microloop):
@@ -203,7 +204,7 @@ _OVER = 16
 """PyYAML ends a line behind the word that is too much."""
 
 
-def list_stations(as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False) -> None:
+def list_stations(as_json: JsonFlag = False) -> None:
     """Stations by id: bundled ones, and yours from .swarm/flows/stations."""
     library = library_here()
     found = []

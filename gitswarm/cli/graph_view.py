@@ -81,9 +81,9 @@ class _Drawing(Struct):
             kept += 1
         for depth in range(len(self.within), kept, -1):
             way = f", next: {where_to(led)}" if depth == kept + 1 and led is not None else ""
-            self._border(depth, "├─┘", f"{_spoken(self.within[depth - 1])} ended{way}")
+            self._border(depth, "├─┘", f"{_interruption(self.within[depth - 1])} ended{way}")
         for depth in range(kept + 1, len(within) + 1):
-            self._border(depth, "├─┐", _spoken(within[depth - 1]))
+            self._border(depth, "├─┐", _interruption(within[depth - 1]))
         self.within = within
 
     def _border(self, depth: int, sign: str, text: str) -> None:
@@ -100,7 +100,7 @@ def graph_lines(entries: Sequence[HistoryEntry], start: Decision | None, shared:
     led = start
     if start is not None:
         drawing.enter(start.flow_key)
-        _tell_start(drawing, start)
+        _draw_start(drawing, start)
     for index, entry in enumerate(entries):
         if index == shared > 0:
             drawing.mark("◇", "forked here: the steps above are those of the original run")
@@ -116,7 +116,7 @@ def graph_lines(entries: Sequence[HistoryEntry], start: Decision | None, shared:
     return [*_laid_out(drawing.rows), "", *_legend(drawing.signs)]
 
 
-def _tell_start(drawing: _Drawing, start: Decision) -> None:
+def _draw_start(drawing: _Drawing, start: Decision) -> None:
     by_hand = "by hand" in start.reason
     turn = Turn("→", f"{where_to(start)}: {start.reason}") if by_hand else turn_of(start)
     if turn is not None:
@@ -205,7 +205,7 @@ def _fork(entry: HistoryEntry) -> str | None:
     return entry.what.fork if isinstance(entry.what, StepRecord) else None
 
 
-def _spoken(token: str) -> str:
+def _interruption(token: str) -> str:
     """`sidequest clarifier` for `sidequest:clarifier@7`."""
     kind, _colon, name = token.partition(":")
     name = name.rpartition("@")[0]

@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec.structs import asdict
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import complain, hanging, next_lines, out, out_json, out_lines, plural, told
+from gitswarm.cli.console import complain, hanging, next_lines, out, out_json, out_lines, plural, readable
 from gitswarm.cli.invocation import config_here, library_here, readable_config, repository_here, surroundings
 from gitswarm.cli.runs import JsonFlag
 from gitswarm.cli.terminal import text_width
@@ -53,21 +53,21 @@ def init(
     if undo:
         _undo(repository)
         return
-    done = initialise(repository, _wishes(repository))
+    done = initialise(repository, _requested(repository))
     for change in done.changes:
-        _tell(repository, change)
+        _show_change(repository, change)
     if done.dispatching:
         folder = _name(repository, done.dispatching[-1].path.parent)
         more = f"the push guard, and {plural(len(done.dispatching) - 1, 'file')} that call your own hooks"
-        out_lines(told(f"+ {folder}  ", more, sys.stdout))
-    _tell_worktrees(repository, done)
+        out_lines(readable(f"+ {folder}  ", more, sys.stdout))
+    _show_worktrees(repository, done)
     if not done.changes and not done.dispatching:
         out("nothing to add: everything is in place")
     out("undo       git swarm init --undo")
     out("in git log git log --notes='swarm/*/routing' shadow/RUN")
 
 
-def _wishes(repository: Repository) -> InitOptions:
+def _requested(repository: Repository) -> InitOptions:
     """A run's own worktree gets no file: it would become part of the next step."""
     checkout = repository.checkout
     if checkout is None or (repository.checkout_git_dir / "swarm-branch").exists():
@@ -78,7 +78,7 @@ def _wishes(repository: Repository) -> InitOptions:
     return InitOptions(hub=load_config(path.read_text(encoding="utf-8", errors="replace"), {}).hub)
 
 
-def _tell(repository: Repository, change: Change) -> None:
+def _show_change(repository: Repository, change: Change) -> None:
     name = _name(repository, change.path)
     for entry in change.removed:
         out(f"- {name}  {entry.key} = {entry.value}")
@@ -97,12 +97,12 @@ def _tell(repository: Repository, change: Change) -> None:
         out_lines(f"    {line}".rstrip() for line in change.after.bytes.decode().splitlines())
 
 
-def _tell_worktrees(repository: Repository, done: Initialised) -> None:
+def _show_worktrees(repository: Repository, done: Initialised) -> None:
     for path in done.blocked:
-        out_lines(told("closed     ", f"{_name(repository, path)}: it cannot push", sys.stdout))
+        out_lines(readable("closed     ", f"{_name(repository, path)}: it cannot push", sys.stdout))
     for url in done.open:
         out_lines(
-            told(
+            readable(
                 "still open ",
                 f"{url}: your configuration rewrites exactly this pushurl (url.*.insteadOf)",
                 sys.stdout,
@@ -116,17 +116,17 @@ def _undo(repository: Repository) -> None:
         out("nothing to undo: git swarm init was not done here")
         return
     for path in undone.restored:
-        out_lines(told("restored   ", f"{_name(repository, path)}", sys.stdout))
+        out_lines(readable("restored   ", f"{_name(repository, path)}", sys.stdout))
     for path in undone.ours_removed:
         out_lines(
-            told(
+            readable(
                 "changed    ",
                 f"{_name(repository, path)}: changed since by another tool: only our lines were removed",
                 sys.stdout,
             )
         )
     for path, reason in undone.left:
-        out_lines(told("left       ", f"{_name(repository, path)}: {reason}", sys.stdout))
+        out_lines(readable("left       ", f"{_name(repository, path)}: {reason}", sys.stdout))
     if undone.left:
         raise SwarmError("not everything could be undone", hint="see the lines that begin with 'left'")
 
@@ -165,7 +165,7 @@ def doctor(
         out_json({"sound": not wrong, "findings": [each.to_json(fixed=each in fixed) for each in found]})
     else:
         for each in found:
-            _show(each, is_fixed=each in fixed)
+            _show_finding(each, is_fixed=each in fixed)
         if wrong:
             can = sum(each.repair is not None for each in wrong)
             hint = f"git swarm doctor --fix   (repairs {can} of them)" if can else "see the lines that begin with '!'"
@@ -181,7 +181,7 @@ def _machine(config: Config) -> list[Diagnosis]:
     return list(examine_machine(settings, surroundings(config, SilentObserver())))
 
 
-def _show(finding: Diagnosis, *, is_fixed: bool) -> None:
+def _show_finding(finding: Diagnosis, *, is_fixed: bool) -> None:
     sign = "fixed" if is_fixed else _SIGNS[finding.level]
     out_lines(hanging(f"{sign:<7}{finding.check:<11} ", finding.message))
     if finding.hint and not is_fixed:
@@ -198,7 +198,7 @@ def engines(
     models: Annotated[
         bool, Option("--models", help="Ask the provider for its models: one request, with the key of sessions.")
     ] = False,
-    as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Engines and their modes: whether each can be used here, and what it can do."""
     config = config_here()
@@ -290,13 +290,13 @@ def capability_matrix(found: Sequence[EngineHere]) -> Iterator[str]:
             fitting += 1
         columns = [asdict(each.capabilities) for each in found[:fitting]]
         rows = [("", *(each.engine for each in found[:fitting])), ("can", *(each.mode for each in found[:fitting]))]
-        rows += [(name, *(_said(each[name]) for each in columns)) for name in names]
+        rows += [(name, *(_cell(each[name]) for each in columns)) for name in names]
         yield from (line.rstrip() for line in _aligned(rows))
         found, wide = found[fitting:], wide[fitting:]
         yield from [""] if found else []
 
 
-def _said(value: object) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "-"
     return f"{value:,}" if value else "-"

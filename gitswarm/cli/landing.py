@@ -81,9 +81,9 @@ def approve(
         way = "" if reject else command_to_land(repository, approval.state)
         out_json(_plain_approval(layout.run_id, approval, "rejected" if reject else "approved", way))
     elif reject:
-        _tell_rejection(layout.run_id, approval)
+        _show_rejection(layout.run_id, approval)
     else:
-        _tell_approval(layout.run_id, approval, command_to_land(repository, approval.state))
+        _show_approval(layout.run_id, approval, command_to_land(repository, approval.state))
 
 
 def land(
@@ -125,7 +125,7 @@ def land(
             elif as_json:
                 out_json(_plain_plan(layout.run_id, plan))
             else:
-                _tell_plan(layout.run_id, plan, request)
+                _show_plan(layout.run_id, plan, request)
             return
         if edit:
             request = _edited(opened.session, state, request)
@@ -136,7 +136,7 @@ def land(
         if as_json:
             out_json(_plain_landing(layout.run_id, done, pushed))
         else:
-            _tell_landing(layout.run_id, done, pushed)
+            _show_landing(layout.run_id, done, pushed)
         if isinstance(pushed, Refused):
             _refuse(pushed)
 
@@ -156,7 +156,7 @@ def _edited(session: Session, state: RunState, request: LandingRequest) -> Landi
     return replace(request, message=edit)
 
 
-def _tell_approval(run: str, approval: Approval, way: str) -> None:
+def _show_approval(run: str, approval: Approval, way: str) -> None:
     """
     :param way: the next command.
     """
@@ -164,20 +164,20 @@ def _tell_approval(run: str, approval: Approval, way: str) -> None:
     for caution in subject.cautions:
         out(f"{caution.name:<10} {caution.text}")
     out_lines(f"{'accepted' if each.blocking else 'open':<10} {each.id}: {each.fact}" for each in subject.concerns)
-    _tell_subject(run, approval, "approved")
+    _show_subject(run, approval, "approved")
     if way:
         out(f"next       {way}")
 
 
-def _tell_rejection(run: str, approval: Approval) -> None:
-    _tell_subject(run, approval, "rejected")
+def _show_rejection(run: str, approval: Approval) -> None:
+    _show_subject(run, approval, "rejected")
     if approval.state.end is RunStatus.SUCCEEDED:
         out(f"next       git swarm rollback STEP --run {run}   (then git swarm resume {run})")
     else:
         out(f"next       git swarm resume {run}")
 
 
-def _tell_subject(run: str, approval: Approval, what: str) -> None:
+def _show_subject(run: str, approval: Approval, what: str) -> None:
     subject = approval.subject
     out(f"{run} {what}" if approval.is_new else f"{run} was {what} already: its code is the same")
     out(f"changes    {subject.size} since {subject.base[:12]}")
@@ -229,9 +229,9 @@ def _plain_landing(run: str, done: LandedRun, pushed: str | Refused | None) -> d
     }
 
 
-def _tell_plan(run: str, plan: LandingPlan | LandedBefore, request: LandingRequest) -> None:
+def _show_plan(run: str, plan: LandingPlan | LandedBefore, request: LandingRequest) -> None:
     if isinstance(plan, LandedBefore):
-        _tell_earlier(run, plan.landing.commit, plan.target, plan.landing.reverted_by)
+        _show_earlier(run, plan.landing.commit, plan.target, plan.landing.reverted_by)
     else:
         out(f"{run} would land on {short(plan.target)} ({plan.strategy})")
         out(f"approved   {plan.approval.about[:12]} by {plan.approval.by}")
@@ -245,9 +245,9 @@ def _options(request: LandingRequest) -> str:
     return "".join([*given, " --trust-hooks" if request.trust_hooks else ""])
 
 
-def _tell_landing(run: str, done: LandedRun, pushed: str | Refused | None) -> None:
+def _show_landing(run: str, done: LandedRun, pushed: str | Refused | None) -> None:
     if not done.is_new:
-        _tell_earlier(run, done.landed.commit, done.landed.target, done.reverted_by)
+        _show_earlier(run, done.landed.commit, done.landed.target, done.reverted_by)
     else:
         out(f"{run} {done.summary}")
         out(f"next       git show {done.landed.commit[:12]}")
@@ -257,7 +257,7 @@ def _tell_landing(run: str, done: LandedRun, pushed: str | Refused | None) -> No
         out(f"tidy       git swarm discard {run}")
 
 
-def _tell_earlier(run: str, commit: str, target: str, reverted_by: str | None) -> None:
+def _show_earlier(run: str, commit: str, target: str, reverted_by: str | None) -> None:
     out(f"{run} has landed on {short(target)} already, as {commit[:12]}")
     if reverted_by is not None:
         out(f"reverted   by {reverted_by[:12]}: it is not landed again automatically")

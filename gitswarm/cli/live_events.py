@@ -12,11 +12,11 @@ from typing import Annotated
 from pydantic import JsonValue
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import advise, escaped, out_lines, out_verbatim, told
+from gitswarm.cli.console import advise, escaped, out_lines, out_verbatim, readable
 from gitswarm.cli.runs import Opened, RunArgument, open_run
 from gitswarm.git.owners import Owner, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.finding import journal_files, journal_folder
+from gitswarm.ledger.finding import JournalFile, journal_files, journal_folder
 from gitswarm.ledger.journal import OpenJournal, current
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import overview
@@ -38,7 +38,7 @@ def events_so_far(opened: Opened, after: str | None = None) -> list[LoggedEvent]
     state = replay(opened.repository, opened.layout)
     found = stored_events(opened.repository, state, after=after)
     for journal, lines in journals:
-        if not _is_committed(state, journal):
+        if not is_committed(state, journal):
             found.extend(lines)
     return current(found)
 
@@ -94,7 +94,7 @@ def stamp(repository: RepositoryReader, layout: RunLayout) -> Stamp:
 def open_steps(opened: Opened) -> list[OpenJournal]:
     """Executions that are in no commit: those of now, or those that their owner left when it died."""
     journals = live_journals(opened.repository, opened.layout)
-    return [journal for journal in journals if not _is_committed(opened.state, journal)]
+    return [journal for journal in journals if not is_committed(opened.state, journal)]
 
 
 def hint_at_resume(opened: Opened) -> None:
@@ -106,7 +106,7 @@ def place(flow: str | None, step: str | None, iteration: int | None) -> str:
     return f"{flow}/{step}@{iteration}" if step else flow or "run"
 
 
-def _is_committed(state: RunState, journal: OpenJournal) -> bool:
+def is_committed(state: RunState, journal: OpenJournal | JournalFile) -> bool:
     return any(
         (record.flow, record.step, record.execution.iteration) == (journal.flow, journal.step, journal.iteration)
         for record in state.steps
@@ -130,7 +130,7 @@ def _print_event(event: LoggedEvent, *, as_json: bool) -> None:
         return
     where = place(event.flow_key, event.step_id, event.iteration)
     about = ", ".join(f"{key}={_short(value)}" for key, value in event.payload.items() if value not in (None, ""))
-    out_lines(told(f"{event.ts[11:23]} {event.kind:<15} ", f"{where}  {about}".rstrip(), sys.stdout))
+    out_lines(readable(f"{event.ts[11:23]} {event.kind:<15} ", f"{where}  {about}".rstrip(), sys.stdout))
 
 
 def _short(value: JsonValue) -> str:

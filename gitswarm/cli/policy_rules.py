@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import hanging, labelled, out_json, out_lines
 from gitswarm.cli.invocation import library_here, repository_here
+from gitswarm.cli.runs import JsonFlag
 from gitswarm.errors import NotARepositoryError
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.safety import Allow, Deny, Verdict
@@ -30,7 +31,7 @@ def explain(
     tool: Annotated[
         str, Option(metavar="NAME", help="A tool that takes a path: Write, Edit, Read, Delete.")
     ] = "Bash",
-    as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Say whether an agent may run a command: the first word is allow, deny or rewrite. Nothing is run."""
     key = "command" if tool == "Bash" else "file_path"
@@ -41,7 +42,7 @@ def explain(
     out_lines(_lines(verdict, key))
 
 
-def rules(as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False) -> None:
+def rules(as_json: JsonFlag = False) -> None:
     """The classes of what is refused, with what to do instead."""
     if as_json:
         out_json([{"rule": each.rule, "stops": each.stops, "instead": each.instead} for each in CLASSES])

@@ -18,8 +18,8 @@ from gitswarm.cli.console import (
     money,
     out_stored,
     plural,
+    readable,
     tail,
-    told,
     with_short_ids,
 )
 from gitswarm.cli.decisions import OFF_THE_GRAPH, gave_up, short_reason, target_text, turn_of, where_to
@@ -104,7 +104,7 @@ class PlainProgress(SilentObserver):
         self._executed.add((record.flow, record.step))
 
     def decided(self, decision: Decision) -> None:
-        turn = told_on_the_way(decision, is_back=(decision.next_flow, decision.to_step) in self._executed)
+        turn = notable_decision(decision, is_back=(decision.next_flow, decision.to_step) in self._executed)
         if turn is not None:
             self.tell(_UNDER, f"{turn}{self._why_back() if turn.startswith('↺') and ': ' not in turn else ''}")
 
@@ -118,7 +118,7 @@ class PlainProgress(SilentObserver):
         return f": {plural(len(found), 'concern')}" if found else ""
 
     def notice(self, text: str) -> None:
-        for line in told("", text, sys.stderr):
+        for line in readable("", text, sys.stderr):
             self.say(line)
 
     def tell(self, first: str, text: str, last: str = "") -> None:
@@ -126,7 +126,7 @@ class PlainProgress(SilentObserver):
 
         :param last: stands at its end.
         """
-        *lines, end = told(first, text.strip().partition("\n")[0], sys.stderr)
+        *lines, end = readable(first, text.strip().partition("\n")[0], sys.stderr)
         if is_narrow(sys.stderr) and columns(end + last) > text_width():
             lines, end = [*lines, end], " " * (columns(first) - len("  "))
         for line in (*lines, end + last):
@@ -139,12 +139,12 @@ class PlainProgress(SilentObserver):
 class Below(Struct):
     """What the events of a step say that belongs below its line.
 
-    `output`: of the last command, if it failed; `told`: findings, which the decision after the step tells.
+    `output`: of the last command, if it failed; `concerns`: findings, which the decision after the step tells.
     """
 
     output: str = ""
     reason: str = ""
-    told: set[str] = field(default_factory=set)
+    concerns: set[str] = field(default_factory=set)
     is_command: bool = False
     took_ms: int | None = None
 
@@ -155,7 +155,7 @@ class Below(Struct):
         elif event.kind is EventKind.TOOL_END:
             self.output = "" if payload["success"] or payload.get("blocked") else str(payload["output"])
         elif event.kind is EventKind.CONCERN_OPENED:
-            self.told.add(f"{payload['id']}: {payload['fact']}")
+            self.concerns.add(f"{payload['id']}: {payload['fact']}")
         elif event.kind is EventKind.STEP_END:
             self.reason = str(payload.get("status_reason") or "")
             took = payload.get("duration_ms")
@@ -165,7 +165,7 @@ class Below(Struct):
         """
         :param summary: stands in the line of the step.
         """
-        why = self.reason if self.reason not in (summary, *self.told) else ""
+        why = self.reason if self.reason not in (summary, *self.concerns) else ""
         because = hanging(f"{_UNDER}because ", why) if why else []
         return [*because, *(f"{_UNDER}  {line}" for line in tail(self.output) if self.is_command)]
 
@@ -180,7 +180,7 @@ class LiveProgress(PlainProgress):
 
         self._console = Console(stderr=True, highlight=False)
         self._step = ""
-        self._tool = self._said = ""
+        self._tool = self._message = ""
         self._since = time.monotonic()
         self._worked_ms = self._shown_ms = 0
         self._totals = f"0 tokens, {money(0.0)}"
@@ -210,9 +210,9 @@ class LiveProgress(PlainProgress):
         if event.kind is EventKind.STEP_START:
             self._step = f"{event.flow_key}/{event.step_id}@{event.iteration}"
             self._since = time.monotonic()
-            self._tool = self._said = ""
+            self._tool = self._message = ""
         elif event.kind is EventKind.MESSAGE:
-            self._said = shorten(str(event.payload["text"]), DOING_COLUMNS)
+            self._message = shorten(str(event.payload["text"]), DOING_COLUMNS)
         elif event.kind is EventKind.TOOL_START:
             given = event.payload.get("input")
             about = next(iter(given.values()), "") if isinstance(given, dict) else ""
@@ -222,7 +222,7 @@ class LiveProgress(PlainProgress):
         elif event.kind is EventKind.EXTRA_RUN:
             self._tool = extra_run_words(str(event.payload["of"]))
         elif event.kind in (EventKind.STEP_END, EventKind.STEP_ERROR):
-            self._step = self._tool = self._said = ""
+            self._step = self._tool = self._message = ""
 
     def committed(self, state: RunState) -> None:
         self._totals = f"{state.tokens} tokens, {money(state.cost_usd)}"
@@ -242,12 +242,14 @@ class LiveProgress(PlainProgress):
         self._shown_ms = max(self._shown_ms, self._worked_ms + running_ms)
         here = f"{self._step} {duration(running_ms)}" if self._step else "…"
         parts = [
-            part for part in (here, f"run {duration(self._shown_ms)}", self._totals, self._tool or self._said) if part
+            part
+            for part in (here, f"run {duration(self._shown_ms)}", self._totals, self._tool or self._message)
+            if part
         ]
         return Text(harmless(" · ".join(parts)), style="dim", no_wrap=True, overflow="ellipsis")
 
 
-def told_on_the_way(decision: Decision, *, is_back: bool = False) -> str | None:
+def notable_decision(decision: Decision, *, is_back: bool = False) -> str | None:
     """`↺ back to write (1 of 3)` for a decision that a person who watches wants to know; None for the next step.
 
     :param is_back: the run has been at the target before.

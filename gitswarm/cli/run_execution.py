@@ -19,7 +19,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import INTERRUPTED, advise, duration, err, fact, money, next_lines, out_lines, plural, told
+from gitswarm.cli.console import (
+    INTERRUPTED,
+    advise,
+    duration,
+    err,
+    fact,
+    money,
+    next_lines,
+    out_lines,
+    plural,
+    readable,
+)
 from gitswarm.cli.invocation import config_at, now, read_text, surroundings
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.cli.runs import severity, tests_word
@@ -319,7 +330,7 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
     facts = [f"{plural(found.steps_executed, 'step')} in {duration(worked_ms(repository, state))}"]
     facts += [tests_word(found)] if found.tests else []
     facts += [_changes(repository, state), f"{found.tokens} tokens", money(found.cost_usd)]
-    out_lines(told("", f"{state.layout.run_id} {word}{first}: {', '.join(facts)}", sys.stdout))
+    out_lines(readable("", f"{state.layout.run_id} {word}{first}: {', '.join(facts)}", sys.stdout))
     out_lines(fact("budget", found.budget.told) if found.budget else ())
     for concern in sorted(found.open_concerns, key=lambda each: not each.blocking):
         out_lines(fact(severity(concern), f"{concern.id}: {concern.fact}"))
@@ -352,7 +363,7 @@ def explain_rehearsal(repository: Repository, state: RunState) -> None:
     may = "may land (--allow-stub)" if spec.allow_stub else "cannot land"
     lines = [
         *_for_real(spec.engine, *_begun(spec, state)),
-        *told("", f"STUB MODE, a rehearsal: no model was called, the result {may}", sys.stderr),
+        *readable("", f"STUB MODE, a rehearsal: no model was called, the result {may}", sys.stderr),
     ]
     for line in lines:
         err(line)

@@ -90,6 +90,11 @@ def step_outcome(record: StepRecord) -> str:
     return record.status.value if record.result is Result.SUCCEEDED else record.result.value
 
 
+def executed_by(record: StepRecord) -> str:
+    model = "" if record.model == "none" else f", {record.model}"
+    return f"{record.execution.agent}, {record.engine}/{record.mode}{model}"
+
+
 def log_entry(opened: Opened, record: StepRecord, took: Timing) -> dict[str, JsonValue]:
     """One entry of `log --json` (design section 8)."""
     last = standing_after(opened.repository, opened.layout, record.commit)

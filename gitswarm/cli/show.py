@@ -29,6 +29,7 @@ from gitswarm.cli.runs import (
     Opened,
     RunOption,
     StepArgument,
+    executed_by,
     log_entry,
     mark,
     open_run,
@@ -129,8 +130,7 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
     envelope, evidence = whole["envelope"], whole["evidence"]
     outcome = step_outcome(record)
     out(f"{mark(outcome)} {step_name(record)}  {outcome}  commit {record.commit[:12]}  (#{record.number})")
-    model = "" if record.model == "none" else f", {record.model}"
-    _field("by", f"{record.execution.agent}, {record.engine}/{record.mode}{model}")
+    _field("by", executed_by(record))
     used = f"{record.tokens} tokens, {money(record.cost_usd)}"
     _field("took", f"{duration(int(str(whole['duration_ms'])))}, {used}")
     _show_containment(whole["receipt"])

@@ -112,8 +112,8 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
         ("error", found.last_error or ""),
         ("question", open_question(found)),
         *((severity(each), f"{each.id}: {each.fact}") for each in found.open_concerns),
-        ("approved", _spoken(found.approved)),
-        ("rejected", _spoken(found.rejected)),
+        ("approved", _approval(found.approved)),
+        ("rejected", _approval(found.rejected)),
         ("conflict", f"{found.conflict.summary}: {', '.join(found.conflict.files)}" if found.conflict else ""),
         ("landed", f"on {found.landed.target} as {found.landed.commit[:12]}" if found.landed else ""),
         ("branch", "" if archived else found.branch),
@@ -134,12 +134,12 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
 
 
 def open_question(found: RunOverview) -> str:
-    """What the run waits for; a concern is told by itself."""
+    """What the run waits for; a concern is listed by itself."""
     question = found.question or ""
     return "" if any(question.startswith(f"{each.id}: ") for each in found.open_concerns) else question
 
 
-def _spoken(word: ApprovalFields | None) -> str:
+def _approval(word: ApprovalFields | None) -> str:
     if word is None:
         return ""
     changed = "" if word.valid else ", but the code has changed since"
@@ -202,7 +202,7 @@ def list_runs(
         _show_list(found, archived)
         out_lines(_discarded(repository) if everything else ())
     elif lost or listed.unreadable:
-        pass  # told above
+        pass  # listed above
     elif runs or state or since:
         out("no such runs")
     else:
@@ -226,7 +226,7 @@ def _list_hub(
         err(f"unreadable: {error.message}")
         advise(error.hint)
     leases = [there.leases[layout.run_id] for layout in chosen([RunLayout(run) for run in there.leases])]
-    told: list[tuple[RunOverview, Lease | None]] = [
+    listed: list[tuple[RunOverview, Lease | None]] = [
         (how, lease) for lease in leases if (how := _standing(lease)) is not None
     ]
     has_archive = ARCHIVE_REF in there.refs
@@ -236,11 +236,11 @@ def _list_hub(
             old = [each for each in chosen(runs) if each.run_id not in there.leases]
             return old if state else old[:most]
 
-        told += [(how, None) for how in overviews_on_hub(repository, remote, there.refs[ARCHIVE_REF], wanted)]
-        told.sort(key=lambda each: each[0].run_id, reverse=True)
+        listed += [(how, None) for how in overviews_on_hub(repository, remote, there.refs[ARCHIVE_REF], wanted)]
+        listed.sort(key=lambda each: each[0].run_id, reverse=True)
     if state is not None:
-        told = [(how, lease) for how, lease in told if state in (how.state.value, state_word(how))]
-    found = told[:most]
+        listed = [(how, lease) for how, lease in listed if state in (how.state.value, state_word(how))]
+    found = listed[:most]
     if as_json:
         out_json([{**how.to_plain(), **_plain_place(lease)} for how, lease in found])
         return
@@ -335,7 +335,7 @@ def not_older(repository: RepositoryReader, runs: list[RunLayout], since: str | 
 
 
 def _discarded(repository: RepositoryReader) -> list[str]:
-    """Runs in the trash, as far as they can be told without being brought back."""
+    """Runs in the trash, as far as they can be listed without being brought back."""
     gone = [layout.run_id for layout in reversed(discarded_runs(repository))]
     hint = command_lines("restore", f"git swarm discard --restore {gone[0]}") if gone else []
     return [*(f"{run}  discarded  {age(run)}" for run in gone), *hint]

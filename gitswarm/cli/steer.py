@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import err, hanging, out, out_json, out_lines, plural, told
+from gitswarm.cli.console import err, hanging, out, out_json, out_lines, plural, readable
 from gitswarm.cli.exchange import take_over_here
 from gitswarm.cli.invocation import now, repository_here
 from gitswarm.cli.run_execution import (
@@ -174,8 +174,8 @@ def rollback(
         plan = plan_rollback(opened.session, opened.state, target)
         landed = newest_landing(repository, opened.state)
         if not as_json:
-            _tell(plan, layout, dry_run=dry_run)
-            _tell_landed(landed)
+            _show_plan(plan, layout, dry_run=dry_run)
+            _show_landed(landed)
         done = None if dry_run else roll_back(opened.session, opened.state, plan)
         if as_json:
             out_json(_plain(plan, layout, done.kept if done else None))
@@ -192,7 +192,7 @@ def fork(
     engine: Annotated[str | None, Option(help="Another engine for the new run.")] = None,
     mode: Annotated[str | None, Option(help="stub, or a mode of the engine.")] = None,
     until: Annotated[str | None, Option(metavar="STEP", help="Stop after this step.")] = None,
-    as_json: Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """A new run with the same history up to a step; the old one stays as it is."""
     repository = repository_here()
@@ -226,12 +226,12 @@ def fork(
 
 def stop(run: RunArgument = None, at_once: NowFlag = False, hub: OnHubFlag = False) -> None:
     """Stop a run after its current step."""
-    _ask(run, "stop", at_once=at_once, hub=hub)
+    _request(run, "stop", at_once=at_once, hub=hub)
 
 
 def pause(run: RunArgument = None, at_once: NowFlag = False, hub: OnHubFlag = False) -> None:
     """Pause a run after its current step."""
-    _ask(run, "pause", at_once=at_once, hub=hub)
+    _request(run, "pause", at_once=at_once, hub=hub)
 
 
 def _target(repository: Repository, state: RunState, step: str | None) -> StepRecord | None:
@@ -241,7 +241,7 @@ def _target(repository: Repository, state: RunState, step: str | None) -> StepRe
     return find_step(repository, state, step)
 
 
-def _tell(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
+def _show_plan(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
     out(f"{layout.run_id} {'would be' if dry_run else 'is'} rolled back to {plan.target_name}")
     for record in plan.undone:
         out_lines(hanging(f"{'undone':<10} ", f"{step_name(record)}: {next(iter(record.summary.splitlines()), '')}"))
@@ -254,7 +254,7 @@ def _tell(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
     out(f"{'kept':<10} files that git ignores stay in the worktree")
 
 
-def _tell_landed(landed: LandedAs | None) -> None:
+def _show_landed(landed: LandedAs | None) -> None:
     if landed is not None:
         target = landed.target.removeprefix("refs/heads/")
         out_lines(hanging("landed     ", f"on {target} as {landed.commit[:12]}: that stays there"))
@@ -284,7 +284,7 @@ def _standing(state: RunState) -> str:
     return f"is already {end}{at}" if at else f"has already ended, {end}"
 
 
-def _ask(run: str | None, wish: RequestKind, *, at_once: bool, hub: bool) -> None:
+def _request(run: str | None, wish: RequestKind, *, at_once: bool, hub: bool) -> None:
     if hub:
         from gitswarm.cli.exchange import ask_over_hub  # noqa: PLC0415 - few runs are on a hub
 
@@ -301,7 +301,7 @@ def _ask(run: str | None, wish: RequestKind, *, at_once: bool, hub: bool) -> Non
         if before.end is None:
             out(f"{layout.run_id} {state.end}")
         else:
-            out_lines(told("", f"{layout.run_id} {_standing(before)}: no process executes it", sys.stdout))
+            out_lines(readable("", f"{layout.run_id} {_standing(before)}: no process executes it", sys.stdout))
         return
     Requests(repository, layout).put(request)
     if not at_once:

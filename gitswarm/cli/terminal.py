@@ -32,14 +32,14 @@ _COLOURED = re.compile(
 """Marks and states where a line, a cell or the name of a run ends: a word in a sentence stays as it is."""
 
 
-class _Wish(Struct):
+class _Output(Struct):
     """What `--color` says; `holds`: the terminal whose lines are held back for the pager."""
 
     color: str = "auto"
     holds: bool = False
 
 
-_wish = _Wish()
+_output = _Output()
 
 
 def terminal_width() -> int:
@@ -59,12 +59,12 @@ def text_width() -> int:
 
 def is_narrow(stream: TextIO) -> bool:
     """Whether somebody reads the lines on a terminal: others, logs for one, get them whole."""
-    return stream.isatty() or (stream is sys.stdout and _wish.holds)
+    return stream.isatty() or (stream is sys.stdout and _output.holds)
 
 
 def is_screen() -> bool:
     """Whether a person looks on: then ids are short. A log or another program gets them whole."""
-    return sys.stdout.isatty() or sys.stderr.isatty() or _wish.holds or "GIT_PAGER_IN_USE" in os.environ
+    return sys.stdout.isatty() or sys.stderr.isatty() or _output.holds or "GIT_PAGER_IN_USE" in os.environ
 
 
 def _size(variable: str, index: int) -> int:
@@ -88,11 +88,11 @@ def painted(line: str, stream: TextIO) -> str:
 
 def has_colours(stream: TextIO) -> bool:
     """`--color`, else NO_COLOR, else `color.swarm` and `color.ui` for a terminal or git's own pager."""
-    if _wish.color != "auto":
-        return _wish.color == "always"
+    if _output.color != "auto":
+        return _output.color == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb", "unknown"):
         return False
-    shown = stream.isatty() or (stream is sys.stdout and (_wish.holds or "GIT_PAGER_IN_USE" in os.environ))
+    shown = stream.isatty() or (stream is sys.stdout and (_output.holds or "GIT_PAGER_IN_USE" in os.environ))
     return shown and _configured("config", "--get-colorbool", "color.swarm", "true") == "true"
 
 
@@ -106,16 +106,16 @@ def _configured(*arguments: str) -> str:
 
 
 @contextmanager
-def wished(color: str) -> Iterator[None]:
+def with_color(color: str) -> Iterator[None]:
     """For one command.
 
     :param color: always, never or auto.
     """
-    before, _wish.color = _wish.color, color
+    before, _output.color = _output.color, color
     try:
         yield
     finally:
-        _wish.color = before
+        _output.color = before
 
 
 @contextmanager
@@ -126,11 +126,11 @@ def paged() -> Iterator[None]:
         return
     terminal = sys.stdout
     held = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape", write_through=True)
-    sys.stdout, _wish.holds = held, True
+    sys.stdout, _output.holds = held, True
     try:
         yield
     finally:
-        sys.stdout, _wish.holds = terminal, False
+        sys.stdout, _output.holds = terminal, False
         held.seek(0)
         _show(held.buffer.read(), terminal)
 

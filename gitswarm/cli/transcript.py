@@ -294,7 +294,7 @@ class Folding:
         if line.get("role") in ("system", "user"):
             self._held.append(line)
             return []
-        cut, lines = _told(line, _since(line, self._start))
+        cut, lines = _line_text(line, _since(line, self._start))
         self.is_cut = self.is_cut or cut
         return [*self.rest(), *lines]
 
@@ -314,12 +314,12 @@ def _prompt_lines(prompt: Sequence[Line], start: datetime | None, command: str) 
     return [whole] if columns(with_short_ids(whole)) <= text_width() else [f"{title}:", f"{'':{_TIME}}{command}"]
 
 
-def _told(line: Line, first: str) -> tuple[bool, list[str]]:
+def _line_text(line: Line, first: str) -> tuple[bool, list[str]]:
     """Whether something is left out, and the lines."""
     agent = f" ({line['agent']})" if line.get("agent") else ""
     match line.get("role") or line.get("type"):
         case "tool_use":
-            return False, hanging(first, f"{line.get('tool')}{agent} {_wanted(line.get('input'))}")
+            return False, hanging(first, f"{line.get('tool')}{agent} {_call_text(line.get('input'))}")
         case "tool_result":
             return _output(str(line.get("output", "")), is_bad=line.get("success") is False)
         case "retry":
@@ -354,7 +354,7 @@ def _cut(line: str, room: int) -> str:
     return " " * indent + shorten(line, max(room - indent, 1)) if line.strip() else ""
 
 
-def _wanted(given: JsonValue) -> str:
+def _call_text(given: JsonValue) -> str:
     """`src/x.py (+3 -1)`, or the first line of a command."""
     if not isinstance(given, Mapping):
         return ""

@@ -6,7 +6,7 @@ import sys
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import advise, complain, out, out_json, out_lines, plural, told
+from gitswarm.cli.console import advise, complain, out, out_json, out_lines, plural, readable
 from gitswarm.cli.invocation import repository_here
 from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.ledger.finding import find_run
@@ -34,7 +34,7 @@ def verify(
 
 def _show(report: Report) -> None:
     for finding in report.findings:
-        out_lines(told("", _line(report, finding), sys.stdout))
+        out_lines(readable("", _line(report, finding), sys.stdout))
     commits = plural(report.commits, "commit")
     errors = sum(1 for finding in report.findings if finding.severity == "error")
     warnings = len(report.findings) - errors
@@ -45,7 +45,7 @@ def _show(report: Report) -> None:
     out(f"{commits} verified, no changes found{warned}")
     if report.trusted is not None:
         behind = "" if report.trusted == report.tip else "; later commits are known only here"
-        out_lines(told("compared with ", f"{report.trusted}{behind}", sys.stdout))
+        out_lines(readable("compared with ", f"{report.trusted}{behind}", sys.stdout))
     else:
         advise(f"git swarm verify {report.run_id} --tip COMMIT   (compares it with a tip that you noted elsewhere)")
 

@@ -27,10 +27,10 @@ from gitswarm.cli.console import (
     harmless,
     out,
     out_lines,
-    told,
+    readable,
     with_short_ids,
 )
-from gitswarm.cli.live_events import Stamp, place, stamp
+from gitswarm.cli.live_events import Stamp, is_committed, place, stamp
 from gitswarm.cli.log import step_lines
 from gitswarm.cli.runs import Opened, about, headline, reader_here
 from gitswarm.cli.terminal import painted, terminal_height, terminal_width, text_width
@@ -126,7 +126,7 @@ def _print_steps(watched: Watched) -> None:
         for run in watched.runs:
             first = f"{run.layout.run_id}  " if len(watched.runs) > 1 else ""
             if run not in shown:
-                out_lines([*told("", run.headline, sys.stdout), *hanging("", about(run.found))])
+                out_lines([*readable("", run.headline, sys.stdout), *hanging("", about(run.found))])
             if len(run.steps) > shown.get(run, 0):
                 out_lines(f"{first}{line}" for line in run.committed(shown.get(run, 0)))
             shown[run] = len(run.steps)
@@ -136,7 +136,7 @@ def _print_steps(watched: Watched) -> None:
                         begun.add((run.layout.run_id, line))
                         out(f"{first}{line}")
         if watched.are_over:
-            out_lines(line for run in watched.runs for line in told("", run.headline, sys.stdout))
+            out_lines(line for run in watched.runs for line in readable("", run.headline, sys.stdout))
             return
         sys.stdout.flush()
         time.sleep(POLL_S)
@@ -302,10 +302,9 @@ class WatchedRun:
             if not hasattr(self, "found"):
                 raise
             return
-        committed = {(each.flow, each.step, each.execution.iteration) for each in self.state.steps}
         known = {step.journal: step for step in self.executing}
-        open_ones = [each for each in journals if (each.flow, each.step, each.iteration) not in committed]
-        self.executing = [known.get(each) or ExecutingStep(each) for each in open_ones]
+        open_journals = [each for each in journals if not is_committed(self.state, each)]
+        self.executing = [known.get(each) or ExecutingStep(each) for each in open_journals]
         for step in self.executing:
             step.catch_up()
 

@@ -26,7 +26,7 @@ from gitswarm.cli.console import (
     padded,
     with_short_ids,
 )
-from gitswarm.cli.runs import JsonFlag, Opened, RunOption, plain_step, reader_here, step_name
+from gitswarm.cli.runs import JsonFlag, Opened, RunOption, executed_by, plain_step, reader_here, step_name
 from gitswarm.cli.terminal import is_screen, terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader
@@ -247,13 +247,9 @@ def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons:
         out_lines(field("landed", f"{origin.run} as {origin.landing[:12]}"))
     if origin.step is None and origin.run is not None:
         _show_missing(repository, origin.run)
-    elif origin.run is not None and _is_discarded(repository, origin.run):
+    elif origin.run is not None and origin.run in {layout.run_id for layout in discarded_runs(repository)}:
         out_lines(field("discarded", "in the trash, with what this answered, its tests and evidence"))
         out_lines(next_lines(f"  {'restore':<9} ", f"git swarm discard --restore {origin.run}"))
-
-
-def _is_discarded(repository: RepositoryReader, run: str) -> bool:
-    return run in {layout.run_id for layout in discarded_runs(repository)}
 
 
 def _hint_at_runs(repository: RepositoryReader, path: str, line: int) -> None:
@@ -283,11 +279,10 @@ def _show_missing(repository: RepositoryReader, run: str) -> None:
 
 
 def _show_step(reason: StepOrigin) -> None:
-    record, execution = reason.record, reason.record.execution
+    record = reason.record
     number = f" (#{reason.number})" if reason.number is not None else ""
     out_lines(field("step", f"{step_name(record)}, commit {record.commit[:12]}{number}"))
-    model = "" if record.model == "none" else f", {record.model}"
-    out_lines(field("by", f"{execution.agent}, {record.engine}/{record.mode}{model}"))
+    out_lines(field("by", executed_by(record)))
     out_lines(field("summary", f"{record.status.value}: {_first(record.summary)}"))
     if reason.answered is not None:
         for index, fact in enumerate(reason.answered.found):
@@ -297,7 +292,7 @@ def _show_step(reason: StepOrigin) -> None:
         out_lines(field("tests", f"{reason.tested[1]} ({reason.tested[0]})"))
     out_lines(field("cost", f"{record.tokens} tokens, {money(record.cost_usd)}"))
     if reason.number is not None:
-        out(f"  evidence  git swarm show {reason.number} --run {execution.run_id}")
+        out(f"  evidence  git swarm show {reason.number} --run {record.execution.run_id}")
 
 
 def _first(text: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.cli.decisions import step_lines, turn_of
-from gitswarm.cli.live_events import place
+from gitswarm.cli.live_events import is_committed, place
 from gitswarm.cli.runs import Opened, mark, step_name, step_outcome
 from gitswarm.cli.show import whole_step
 from gitswarm.cli.transcript import Line, all_lines, in_words, prompt_lines
@@ -41,7 +41,7 @@ Place = tuple[str, str]
 
 TABS = ("evidence", "diff", "transcript", "receipt", "prompt", "routing")
 _MOST_LIVE = 200
-_MOST_SAID = 400
+_MOST_LINES = 400
 """Lines of a transcript; the others are behind a link."""
 _MAX_CHARS = 20_000
 """Of one of them."""
@@ -219,13 +219,12 @@ def run_page(opened: Opened, flow: str | None) -> RunPage:
 
 def _executing(opened: Opened) -> tuple[Cursor, list[Executing]]:
     """Up to where everything is known, and what executes."""
-    committed = {(each.flow, each.step, each.execution.iteration) for each in opened.state.steps}
     found, read = [], {}
     for journal in journal_files(journal_folder(opened.repository, opened.layout)):
         name = place(journal.flow, journal.step, journal.iteration)
         content = whole_lines(journal.path, 0)
         read[name] = len(content)
-        if (journal.flow, journal.step, journal.iteration) not in committed:
+        if not is_committed(opened.state, journal):
             lines = live_lines(read_lines(content))
             shown = lines[-_MOST_LIVE:]
             found.append(Executing(name, journal.flow, journal.step, shown, len(lines) - len(shown)))
@@ -328,8 +327,8 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
             detail = replace(detail, changed=file_diffs(opened.repository, record.parent, record.commit))
         case "transcript":
             lines = all_lines(opened, record)
-            kept = lines if everything else lines[:_MOST_SAID]
-            spoken = [_spoken(line, None if everything else _MAX_CHARS) for line in kept]
+            kept = lines if everything else lines[:_MOST_LINES]
+            spoken = [_shown_line(line, None if everything else _MAX_CHARS) for line in kept]
             detail = replace(detail, lines=spoken, more_lines=len(lines) - len(kept))
         case "receipt":
             detail = replace(detail, text=json.dumps(whole["receipt"], indent=2, ensure_ascii=False))
@@ -343,7 +342,7 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
     return detail
 
 
-def _spoken(line: Line, most: int | None) -> tuple[str, str]:
+def _shown_line(line: Line, most: int | None) -> tuple[str, str]:
     """Who spoke, and what."""
     title, _end, body = in_words(line).partition("\n")
     cut = f"\n… {len(body) - most} more characters" if most is not None and len(body) > most else ""

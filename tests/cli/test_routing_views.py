@@ -10,7 +10,7 @@ import pytest
 from gitswarm.cli.console import hanging, labelled, wrapped
 from gitswarm.cli.decisions import decision_lines, entry_lines, target_text
 from gitswarm.cli.graph_view import graph_lines
-from gitswarm.cli.progress import told_on_the_way
+from gitswarm.cli.progress import notable_decision
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import HistoryEntry, RunEnd
 from gitswarm.ledger.steps import StepRecord
@@ -417,7 +417,7 @@ NODES = {**TOP, "kind": "nodes", "nodes": [{"id": "probe", "station": "s", "obje
     ids=lambda value: value.decision if isinstance(value, Decision) else None,
 )
 def test_progress_tells_of_what_is_not_the_next_step(decided: Decision, told: str | None) -> None:
-    assert told_on_the_way(decided) == told
+    assert notable_decision(decided) == told
 
 
 @pytest.mark.parametrize("action", list(Action))

@@ -72,7 +72,7 @@ class AgentProcess(Struct):
     deadline: float
     ended: threading.Event
     exit_code: int | None = None
-    _heard: queue.Queue[bytes | None] = field(default_factory=lambda: queue.Queue(_BACKLOG))
+    _lines: queue.Queue[bytes | None] = field(default_factory=lambda: queue.Queue(_BACKLOG))
     stderr: deque[str] = field(default_factory=last_lines)
     _closed: threading.Event = field(default_factory=threading.Event)
 
@@ -91,7 +91,7 @@ class AgentProcess(Struct):
             if self.ended.is_set():
                 raise StepEndedError
             try:
-                line = self._heard.get(timeout=_POLL_S)
+                line = self._lines.get(timeout=_POLL_S)
             except queue.Empty:
                 continue
             if line is None:
@@ -117,15 +117,15 @@ class AgentProcess(Struct):
 
     def listen(self) -> None:
         """Passes on what it says, in a thread of its own."""
-        with cast("IO[bytes]", self.process.stdout) as told:
-            while line := told.readline(_LINE_BYTES):
+        with cast("IO[bytes]", self.process.stdout) as stdout:
+            while line := stdout.readline(_LINE_BYTES):
                 self._put(line)
         self._put(None)
 
     def _put(self, line: bytes | None) -> None:
         while not self._closed.is_set():
             with contextlib.suppress(queue.Full):
-                self._heard.put(line, timeout=_POLL_S)
+                self._lines.put(line, timeout=_POLL_S)
                 return
 
     def close(self) -> None:

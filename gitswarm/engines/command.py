@@ -21,9 +21,8 @@ from gitswarm.engines.base import (
     capped,
 )
 from gitswarm.engines.detect import no_tests_ran
-from gitswarm.engines.left_files import leave
 from gitswarm.engines.recorder import Recorder
-from gitswarm.engines.stub import LineEnd, out_of_time, run_line, time_left, wait_as_told
+from gitswarm.engines.stub import LineEnd, leave, out_of_time, run_line, time_left, wait_as_scripted
 from gitswarm.processes import Ending
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import CheckOutcome
@@ -53,7 +52,7 @@ class CommandEngine(WithoutModel):
         started = time.monotonic()
         order = request.command or CommandOrder("test", shell=None, timeout_s=1)
         entry = self._entry(request)
-        ended = wait_as_told(entry, request)
+        ended = wait_as_scripted(entry, request)
         recorder = Recorder(request, self._clock, emit, "kernel-executed")
         first = 0
         lines = entry.run or ((order.shell,) if order.shell else ())

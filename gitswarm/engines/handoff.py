@@ -124,8 +124,8 @@ Value = TypeVar("Value", bound=Struct)
 
 
 def encodable(message: Value) -> Value:
-    """`said` with U+FFFD for each half of a character (JavaScript cuts strings there, and JSON passes them on), and
-    with a note for what is nested too deeply."""
+    """`message` with U+FFFD for each half of a character (JavaScript cuts strings there, and JSON passes them on),
+    and with a note for what is nested too deeply."""
     found: dict[str, Any] = {
         field.name: _whole(getattr(message, field.name), _MOST_LEVELS) for field in fields(message)
     }

@@ -19,16 +19,16 @@ def main() -> int:
     try:
         path, owner = sys.argv[1], int(sys.argv[2])
         question = sys.stdin.buffer.read()
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-            door.settimeout(_PATIENCE_S)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+            server.settimeout(_PATIENCE_S)
             folder, name = os.path.split(path)
             os.chdir(folder)  # the address of a socket has room for about 100 characters
-            door.connect(name)
-            if _listener(door) not in (owner, None):
+            server.connect(name)
+            if _listener(server) not in (owner, None):
                 return _no("another process listens on the socket of git-swarm")
-            door.sendall(question)
-            door.shutdown(socket.SHUT_WR)
-            answer = b"".join(iter(lambda: door.recv(65536), b""))
+            server.sendall(question)
+            server.shutdown(socket.SHUT_WR)
+            answer = b"".join(iter(lambda: server.recv(65536), b""))
     except Exception as error:  # noqa: BLE001 - fails closed
         return _no(f"git-swarm cannot be reached: {error}")
     if not answer.endswith(b"\n"):  # the owner went away before it had said everything
@@ -38,13 +38,13 @@ def main() -> int:
     return 0
 
 
-def _listener(door: socket.socket) -> int | None:
+def _listener(server: socket.socket) -> int | None:
     """Process that listens there; None where the system does not tell."""
     if hasattr(socket, "SO_PEERCRED"):
-        credentials = door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        credentials = server.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", credentials)[0])
     if sys.platform == "darwin":  # SOL_LOCAL, LOCAL_PEERPID
-        return int(struct.unpack("i", door.getsockopt(0, 2, 4))[0])
+        return int(struct.unpack("i", server.getsockopt(0, 2, 4))[0])
     return None
 
 

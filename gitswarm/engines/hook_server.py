@@ -34,46 +34,46 @@ class AnswersHooks(Protocol):
 
 
 @contextmanager
-def serve_hooks(folder: Path, gate: AnswersHooks) -> Iterator[Path]:
+def serve_hooks(folder: Path, hooks: AnswersHooks) -> Iterator[Path]:
     """Answers questions at a socket in `folder` while the block lasts; one thread for each, as tools may run side by
     side."""
     path = folder / "gate"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-        _bind(door, path)
-        door.listen(64)
-        thread = threading.Thread(target=_attend, args=(door, gate), daemon=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        _bind(server, path)
+        server.listen(64)
+        thread = threading.Thread(target=_accept, args=(server, hooks), daemon=True)
         thread.start()
         try:
             yield path
         finally:
             with suppress(OSError):  # wakes the thread that waits for callers
-                door.shutdown(socket.SHUT_RDWR)
+                server.shutdown(socket.SHUT_RDWR)
             path.unlink(missing_ok=True)
 
 
-def _bind(door: socket.socket, path: Path) -> None:
-    """By a short way to its folder: the address of a socket has room for about 100 characters."""
+def _bind(server: socket.socket, path: Path) -> None:
+    """By a short path to its folder: the address of a socket has room for about 100 characters."""
     with tempfile.TemporaryDirectory(prefix="swarm-", dir=_SHORT) as short:
-        way = Path(short) / "to"
-        way.symlink_to(path.parent.absolute())
-        door.bind(str(way / path.name))
+        link = Path(short) / "to"
+        link.symlink_to(path.parent.absolute())
+        server.bind(str(link / path.name))
 
 
-def _attend(door: socket.socket, gate: AnswersHooks) -> None:
+def _accept(server: socket.socket, hooks: AnswersHooks) -> None:
     while True:
         try:
-            caller, _address = door.accept()
+            caller, _address = server.accept()
         except OSError:
             return
-        threading.Thread(target=_answer, args=(caller, gate), daemon=True).start()
+        threading.Thread(target=_answer, args=(caller, hooks), daemon=True).start()
 
 
-def _answer(caller: socket.socket, gate: AnswersHooks) -> None:
+def _answer(caller: socket.socket, hooks: AnswersHooks) -> None:
     """One question and its answer; a caller that hangs or goes away gets none, which is a no."""
     with caller, suppress(OSError, ValueError, TypeError, RecursionError):
         caller.settimeout(_PATIENCE_S)
         question = json.loads(_all_of(caller))
-        answer = gate.answer(question if isinstance(question, dict) else {})
+        answer = hooks.answer(question if isinstance(question, dict) else {})
         caller.sendall(json.dumps(answer).encode() + b"\n")
 
 

@@ -8,9 +8,9 @@ from itertools import zip_longest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.engines.left_files import put_files
 from gitswarm.engines.names import DEFAULT, STUB
 from gitswarm.engines.registry import adapter_of
+from gitswarm.engines.stub import put_files
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import code_tree

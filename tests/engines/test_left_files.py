@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gitswarm.engines.left_files import put_files
+from gitswarm.engines.stub import put_files
 from gitswarm.specs.script import LeftFile
 
 

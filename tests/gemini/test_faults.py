@@ -15,7 +15,7 @@ import pytest
 from msgspec import Struct
 
 from gitswarm.engines.base import SessionTerms
-from gitswarm.engines.gemini.listening import GeminiHookPolicy, Listener, ended
+from gitswarm.engines.gemini.gemini_events import EventReader, GeminiHookPolicy, process_outcome
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.event import EventKind
 from gitswarm.records.execution import Result
@@ -239,12 +239,14 @@ def test_a_call_that_nobody_allowed_ends_the_session(stage: Stage, verdict: Deny
     """As where settings of the machine, which come before ours, switch hooks off, or an agent ends a hook."""
     request = stage.run(always(failing(400)), section={"cli": "/nowhere"}).request
     recorder = Recorder(request, lambda: datetime.now(UTC), lambda _event: None, "cli-observed")
-    listener = Listener(recorder, GeminiHookPolicy(allow))
+    listener = EventReader(recorder, GeminiHookPolicy(allow))
     if verdict is not None:
         listener.gate.verdicts.append(("write_file", {}, verdict))
-    listener.hear(json.dumps({"type": "tool_use", "tool_name": "write_file", "tool_id": "1", "parameters": {}}))
-    listener.hear(json.dumps({"type": "tool_result", "tool_id": "1", "status": "success"}))
+    listener.read(json.dumps({"type": "tool_use", "tool_name": "write_file", "tool_id": "1", "parameters": {}}))
+    listener.read(json.dumps({"type": "tool_result", "tool_id": "1", "status": "success"}))
 
     assert listener.unjudged == "Write"
     assert [(call.success, call.blocked) for call in recorder.tool_calls] == [(True, False)]
-    assert ended(listener, None, "").detail.startswith("Write was carried out against the policy or without asking")
+    assert process_outcome(listener, None, "").detail.startswith(
+        "Write was carried out against the policy or without asking"
+    )

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gitswarm.cli.run_execution import StopFlag
-from gitswarm.engines.left_files import put_files
+from gitswarm.engines.stub import put_files
 from gitswarm.records.safety import SecretRules
 from gitswarm.runner.recorded_script import to_yaml
 from gitswarm.safety.redact.redactor import Redactor

@@ -173,7 +173,7 @@ def offered_models(profile: ClaudeProfile, env: Mapping[str, str]) -> list[str]:
     try:
         return _ids(_answer(url, key, token))
     except HTTPError as error:
-        reason = f"HTTP {error.code}: {_said(error)}"
+        reason = f"HTTP {error.code}: {_reason(error)}"
     except (OSError, HTTPException) as error:
         reason = str(getattr(error, "reason", error)) or type(error).__name__
     except (ValueError, LookupError, TypeError):
@@ -198,7 +198,7 @@ def _ids(answer: bytes) -> list[str]:
     return [str(each["id"]) for each in json.loads(answer)["data"]]
 
 
-def _said(error: HTTPError) -> str:
+def _reason(error: HTTPError) -> str:
     try:
         return reason_of(json.loads(error.read(_MOST_BYTES)))[:_MAX_CHARS]
     except (OSError, HTTPException, ValueError):

@@ -59,9 +59,9 @@ def bring_login(env: Mapping[str, str], state: Path) -> None:
         _write(state / _STATE, {_KEY: key})
 
 
-def _write(path: Path, said: Mapping[str, object]) -> None:
+def _write(path: Path, content: Mapping[str, object]) -> None:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
-        json.dump(said, file)
+        json.dump(content, file)
 
 
 def login_words(profile: ClaudeProfile, env: Mapping[str, str], now: datetime) -> str:

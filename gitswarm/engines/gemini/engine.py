@@ -27,7 +27,7 @@ from gitswarm.engines.agent_session import (
 )
 from gitswarm.engines.base import Capabilities, Emit, RouteTerms, StepEndedError, StepRequest, StepResult
 from gitswarm.engines.gemini.gemini_cli import CAPABILITIES, GeminiSettings, find_program
-from gitswarm.engines.gemini.listening import GeminiHookPolicy, Listener, ended
+from gitswarm.engines.gemini.gemini_events import EventReader, GeminiHookPolicy, process_outcome
 from gitswarm.engines.gemini.settings_home import SettingsHome, arguments, as_prompt
 from gitswarm.engines.handoff import (
     MOST_ASKED,
@@ -95,10 +95,10 @@ class GeminiEngine(Struct, frozen=True):
         """The work, and its handoff as often as it has to be asked for."""
         terms = request.terms
         text = f"{request.prompt.user}\n\n{asked_at_the_end(terms.output_schema)}"
-        work = session.prompted(
-            Prompted(text, terms.tools or USUAL_TOOLS, terms.max_turns), self._limits(request, started)
+        work = session.prompt(
+            SessionPrompt(text, terms.tools or USUAL_TOOLS, terms.max_turns), self._limits(request, started)
         )
-        last = _told(session, work)
+        last = _record_last_message(session, work)
         if work.kind not in _HANDING_OVER or session.conversation is None:
             return work, last
         asked, until = 0, time.monotonic() + FINALIZE_S
@@ -107,8 +107,8 @@ class GeminiEngine(Struct, frozen=True):
             problem = last.problem if work.kind == "ok" or asked > 1 else "there were no turns left for one"
             question = asked_again(problem, terms.output_schema)
             session.recorder.note("user", question)
-            final = session.prompted(Prompted(question), PromptLimits(until))
-            again = _told(session, final)
+            final = session.prompt(SessionPrompt(question), PromptLimits(until))
+            again = _record_last_message(session, final)
             last = LastMessage(again.text or last.text, again.handoff, again.problem)
             if final.kind != "ok":
                 return EngineOutcome(kind="no_envelope", detail=final.detail or final.kind), last
@@ -127,11 +127,13 @@ class GeminiEngine(Struct, frozen=True):
         """
         :raises TimeoutError: there was no answer in time.
         """
-        recorder = Recorder(terms, self.setup.clock, _unheard, "cli-observed")
+        recorder = Recorder(terms, self.setup.clock, _ignore, "cli-observed")
         with self._session(terms, recorder, NAVIGATOR, threading.Event()) as session:
             if isinstance(session, EngineOutcome):
                 return RouteAnswer(problem=f"no answer: {session.kind}: {session.detail}")
-            outcome = session.prompted(Prompted(question.prompt), PromptLimits(time.monotonic() + question.timeout_s))
+            outcome = session.prompt(
+                SessionPrompt(question.prompt), PromptLimits(time.monotonic() + question.timeout_s)
+            )
             if outcome.kind == "killed":
                 raise TimeoutError
             tokens, cost = Tokens.of(*session.used), self._price(terms.model, session.used, session.answered_by)
@@ -166,7 +168,7 @@ class GeminiEngine(Struct, frozen=True):
             (folder / "1").mkdir()
             yield GeminiSession(
                 home=SettingsHome(folder / "1", program.path, self.settings.attempts),
-                place=AskedPlace(asked.worktree, asked.containment, is_over),
+                place=SessionPlace(asked.worktree, asked.containment, is_over),
                 env=env,
                 decide=asked.decide,
                 recorder=recorder,
@@ -176,7 +178,7 @@ class GeminiEngine(Struct, frozen=True):
             )
 
 
-def _told(session: GeminiSession, outcome: EngineOutcome) -> LastMessage:
+def _record_last_message(session: GeminiSession, outcome: EngineOutcome) -> LastMessage:
     """The last message, recorded; of a session that failed it hands nothing over."""
     last = read_last_message(session.last) if outcome.kind == "ok" else LastMessage(session.last)
     if last.text.strip():
@@ -186,7 +188,7 @@ def _told(session: GeminiSession, outcome: EngineOutcome) -> LastMessage:
     return last
 
 
-def _unheard(_event: Event) -> None:
+def _ignore(_event: Event) -> None:
     """Nobody follows a navigator."""
 
 
@@ -204,7 +206,7 @@ class PromptLimits(Struct, frozen=True):
     cost_usd: float | None = None
 
 
-class Prompted(Struct, frozen=True):
+class SessionPrompt(Struct, frozen=True):
     """What a process is told. `tools`: as stations call them; none: it only answers. `max_turns` -1: no limit."""
 
     text: str
@@ -212,7 +214,7 @@ class Prompted(Struct, frozen=True):
     max_turns: int = -1
 
 
-class AskedPlace(Struct, frozen=True):
+class SessionPlace(Struct, frozen=True):
     """Where a session works; its containment is not opened for it yet."""
 
     worktree: Path
@@ -226,7 +228,7 @@ class GeminiSession(Struct):
     last. `answered_by`: the model, as the provider calls it."""
 
     home: SettingsHome
-    place: AskedPlace
+    place: SessionPlace
     env: Mapping[str, str]
     decide: Decide
     recorder: Recorder
@@ -238,7 +240,7 @@ class GeminiSession(Struct):
     last: str = ""
     answered_by: str | None = None
 
-    def prompted(self, prompt: Prompted, limits: PromptLimits) -> EngineOutcome:
+    def prompt(self, prompt: SessionPrompt, limits: PromptLimits) -> EngineOutcome:
         """One process, to its end.
 
         :raises StepEndedError: nobody waits for it any more.
@@ -250,55 +252,55 @@ class GeminiSession(Struct):
         env = self.home.environment(self.env)
         opened = self.home.contained(self.place.containment, env)
         gate, before = GeminiHookPolicy(self.decide), self.home.used()
-        listener = Listener(self.recorder, gate)
+        reader = EventReader(self.recorder, gate)
         argv = arguments(self.home.program, self.model, self.conversation)
         with serve_hooks(self.home.folder, gate) as socket:
             self.home.write(self.system, prompt.tools, prompt.max_turns, socket, opened.depth)
             try:
                 with agent_process(argv, replace(self.place, containment=opened), env, limits.deadline) as agent:
                     agent.say_all(as_prompt(prompt.text, self.place.worktree))
-                    outcome = self._heard(agent, listener, limits, before)
+                    outcome = self._listen(agent, reader, limits, before)
             except OSError as error:
                 return EngineOutcome(kind="engine_missing", detail=f"cannot start {argv[0]}: {error.strerror}")
             finally:
-                listener.close()
-                earlier, self.used = self.used, self._so_far(listener, before)
+                reader.close()
+                earlier, self.used = self.used, self._so_far(reader, before)
         if self.used != earlier:
-            self._tell()
-        self.conversation = listener.session or self.conversation
-        self.last, self.answered_by = listener.text, listener.model or self.answered_by
+            self._report()
+        self.conversation = reader.session or self.conversation
+        self.last, self.answered_by = reader.text, reader.model or self.answered_by
         return outcome
 
-    def _heard(
-        self, agent: AgentProcess, listener: Listener, limits: PromptLimits, before: tuple[int, int]
+    def _listen(
+        self, agent: AgentProcess, reader: EventReader, limits: PromptLimits, before: tuple[int, int]
     ) -> EngineOutcome:
         seen, began = self.used, time.monotonic()
         try:
             for line in agent.lines():
-                listener.hear(line)
-                if listener.unjudged is not None:
-                    return ended(listener, None, "")
-                if listener.is_between_answers:
-                    now = self._so_far(listener, before)
+                reader.read(line)
+                if reader.unjudged is not None:
+                    return process_outcome(reader, None, "")
+                if reader.is_between_answers:
+                    now = self._so_far(reader, before)
                     if now != seen:
                         seen = now
-                        self._tell(now)
+                        self._report(now)
                     over = self._too_much(now, limits)
-                    if over is not None and not listener.is_over:
+                    if over is not None and not reader.is_over:
                         return EngineOutcome(kind="budget", detail=over)
         except TimeoutError:
             took = time_words(limits.deadline - began)
             if limits.set_by:
                 return EngineOutcome(kind="budget", detail=f"ended after {took} by {limits.set_by}")
             return EngineOutcome(kind="killed", detail=f"no end after {limits.deadline - began:.0f} s: it was ended")
-        return ended(listener, agent.exit_code, agent.complaints)
+        return process_outcome(reader, agent.exit_code, agent.complaints)
 
-    def _so_far(self, listener: Listener, before: tuple[int, int]) -> tuple[int, int]:
+    def _so_far(self, reader: EventReader, before: tuple[int, int]) -> tuple[int, int]:
         now = self.home.used()
-        sent, made = listener.tokens or (now[0] - before[0], now[1] - before[1])
+        sent, made = reader.tokens or (now[0] - before[0], now[1] - before[1])
         return self.used[0] + sent, self.used[1] + made
 
-    def _tell(self, used: tuple[int, int] | None = None) -> None:
+    def _report(self, used: tuple[int, int] | None = None) -> None:
         used = used or self.used
         self.recorder.used(Tokens.of(*used), self.price(used))
 

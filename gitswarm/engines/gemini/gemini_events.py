@@ -97,10 +97,10 @@ class GeminiHookPolicy(Struct):
         return False
 
 
-class Listener(Struct):
-    """One process, while it is listened to. `text`: what it said since its last tool call. `unjudged`: the tool of a
-    call that was carried out although the policy had not been asked, or had denied it. `is_over`: it said its result,
-    and `tokens`, in and out, were used by then, most of them by `model`."""
+class EventReader(Struct):
+    """One process, while its events are read. `text`: what it said since its last tool call. `unjudged`: the tool of
+    a call that was carried out although the policy had not been asked, or had denied it. `is_over`: it said its
+    result, and `tokens`, in and out, were used by then, most of them by `model`."""
 
     recorder: Recorder
     gate: GeminiHookPolicy
@@ -112,15 +112,15 @@ class Listener(Struct):
     tokens: tuple[int, int] | None = None
     model: str | None = None
     unjudged: str | None = None
-    _heard: str = ""
+    _kind: str = ""
     _open: dict[str, tuple[str, Given, OpenCall]] = field(default_factory=dict)
 
     @property
     def is_between_answers(self) -> bool:
-        """What it used has changed since it was heard last, as far as that can be seen."""
-        return self.is_over or self._heard in ("tool_use", "tool_result")
+        """What it used has changed since it was read last, as far as that can be seen."""
+        return self.is_over or self._kind in ("tool_use", "tool_result")
 
-    def hear(self, line: str) -> None:
+    def read(self, line: str) -> None:
         """One line; nothing where it is not one of the stream."""
         try:
             parsed = json.loads(line)
@@ -129,8 +129,8 @@ class Listener(Struct):
         if not isinstance(parsed, dict):
             return
         message = encodable_input(parsed)
-        self._heard = _text(message.get("type"))
-        match self._heard:
+        self._kind = _text(message.get("type"))
+        match self._kind:
             case "init":
                 self.session = _text(message.get("session_id")) or None
             case "message" if message.get("role") == "assistant":
@@ -198,17 +198,15 @@ class Listener(Struct):
                 self.model = max(models, key=lambda name: _total(models[name]))
 
 
-def ended(listener: Listener, exit_code: int | None, complaints: str) -> EngineOutcome:
+def process_outcome(reader: EventReader, exit_code: int | None, complaints: str) -> EngineOutcome:
     """How a process ended by itself; an exit code of 0 is no success."""
-    if listener.unjudged is not None:
-        what = (
-            f"{listener.unjudged} was carried out against the policy or without asking it, and the session was ended"
-        )
+    if reader.unjudged is not None:
+        what = f"{reader.unjudged} was carried out against the policy or without asking it, and the session was ended"
         why = "settings of Gemini CLI on this machine switch hooks off, or a program of the agent ended the hook"
         return EngineOutcome(kind="killed", detail=f"{what}: {why}")
     if exit_code == _MAX_TURNS:
         return EngineOutcome(kind="max_turns", detail="its turns are used up")
-    if not listener.is_over:
+    if not reader.is_over:
         if exit_code is not None and exit_code < 0:
             how = f"killed by signal {-exit_code}"
         else:
@@ -216,10 +214,10 @@ def ended(listener: Listener, exit_code: int | None, complaints: str) -> EngineO
         return EngineOutcome(
             kind="killed", detail=": ".join(part for part in (how, complaints[-_MOST_CHARS:]) if part)
         )
-    if listener.succeeded and exit_code == 0:
+    if reader.succeeded and exit_code == 0:
         return EngineOutcome(kind="ok")
-    status = _status(listener.fault, exit_code or 0)
-    reason = _words(listener.fault) or f"exit code {exit_code}"
+    status = _status(reader.fault, exit_code or 0)
+    reason = _words(reader.fault) or f"exit code {exit_code}"
     advice = _ADVICE.get(status or 0)
     return EngineOutcome(
         kind="api_error",

@@ -129,7 +129,8 @@ LATER = (
     *("gitswarm.engines.claude.engine", "gitswarm.engines.codex.engine", "gitswarm.engines.gemini.engine"),
     *("gitswarm.evidence.test_output", "gitswarm.evidence.test_report", "gitswarm.runner.branching"),
     *("gitswarm.runner.hub.transfer", "gitswarm.runner.operations", "gitswarm.runner.replaying"),
-    *("anthropic", "duckdb", "rich", "tree_sitter", "typer", "xml"),
+    *("anthropic", "duckdb", "rich", "tree_sitter", "typer", "xml", "importlib.metadata", "email"),
+    *("pathspec", "psutil", "gitswarm.ledger.lease", "gitswarm.git.remote"),
 )
 """What comes with the step that needs it."""
 JUDGING = ("gitswarm.engines.stub", "gitswarm.runner", "gitswarm.safety", "gitswarm.settings", "gitswarm.worktree")
@@ -138,7 +139,7 @@ JUDGING = ("gitswarm.engines.stub", "gitswarm.runner", "gitswarm.safety", "gitsw
 @pytest.mark.parametrize(
     ("line", "most", "none"),
     [
-        (("start", "one", "--script", "SCRIPT", "--allow-stub"), 200, (*LATER, "gitswarm.runner.resuming")),
+        (("start", "one", "--script", "SCRIPT", "--allow-stub"), 190, (*LATER, "gitswarm.runner.resuming")),
         (("verify",), 72, (*LATER, *JUDGING)),
         (("approve",), 215, LATER),
     ],

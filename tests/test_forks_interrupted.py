@@ -21,7 +21,7 @@ from gitswarm.records.record import Clock
 from gitswarm.runner import branching
 from gitswarm.runner.branching import ParallelSteps
 from gitswarm.runner.step.execute import ask as ask_engine
-from gitswarm.worktree.shadow import Side, remove_side
+from gitswarm.worktree.extra_worktrees import StepWorktree, remove_step_worktree
 from tests.conftest import Project
 from tests.forking import WRITERS, check_tidy, with_flow
 from tests.projects import ask, only_run
@@ -135,11 +135,11 @@ def test_an_interrupt_does_not_keep_the_repository_locked(project: Project, monk
             raise RunInterruptedError
         return taken
 
-    def remove_left(side: Side, locks: Locks) -> None:
+    def remove_left(side: StepWorktree, locks: Locks) -> None:
         is_due.set()
-        remove_side(side, locks)
+        remove_step_worktree(side, locks)
 
     monkeypatch.setattr(locks_module, "_REPO_LOCK_WAIT_S", 0.5)
     monkeypatch.setattr(FileLock, "acquire", acquire_and_raise)
-    monkeypatch.setattr(branching, "remove_side", remove_left)
+    monkeypatch.setattr(branching, "remove_step_worktree", remove_left)
     assert interrupted(project, monkeypatch, {"right": _wait}) == [True]

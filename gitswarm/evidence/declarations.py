@@ -48,43 +48,27 @@ from gitswarm.records.lazy_re import lazy_re
 
 _BLOB_CHARS = 4_000_000
 
-_PYTHON = lazy_re(r"^[ \t]{0,80}(?:async )?def test\w{0,200}\(", re.MULTILINE)
-_SCRIPT = lazy_re(
-    r"^[ \t]{0,80}(?:await )?(?:test|it)(?:\.(?:each|only|concurrent|failing|sequential|fails)){0,3} ?[(`<]",
-    re.MULTILINE,
-)
-_GO = lazy_re(r"^func (?:Test|Fuzz|Example)\w{0,200}\(", re.MULTILINE)
-_RUST = lazy_re(
-    r"^[ \t]{0,80}#\[(?:\w{1,40}::){0,3}(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b", re.MULTILINE
-)
-_JVM = lazy_re(r"^[ \t]{0,80}@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b", re.MULTILINE)
-_SCALA = lazy_re(r"^[ \t]{0,80}(?:@Test\b|test\(|it\(|it should |(?:\"|')[^\n]{1,200} (?:should|in) )", re.MULTILINE)
-_DOTNET = lazy_re(r"^[ \t]{0,80}\[(?:Fact|Theory|Test|TestCase|TestMethod|DataTestMethod)\b", re.MULTILINE)
-_RUBY = lazy_re(
-    r"^[ \t]{0,80}(?:(?:it|specify|example|test) [\"'{]|(?:it|specify) (?:do|\{)|def test_)", re.MULTILINE
-)
-_PHP = lazy_re(
-    r"^[ \t]{0,80}(?:(?:(?:final|public|static) ){0,3}function test\w{0,200}\(|#\[Test\]|/?\*+ ?@test\b)",
-    re.MULTILINE,
-)
-_C = lazy_re(
-    r"^[ \t]{0,80}(?:TEST(?:_F|_P|_CASE|_CASE_METHOD)?|TYPED_TEST|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST) ?\(",
-    re.MULTILINE,
-)
-_BATS = lazy_re(r"^[ \t]{0,80}@test ", re.MULTILINE)
-
 _CASES = {
-    "py": _PYTHON,
-    **dict.fromkeys(("js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts"), _SCRIPT),
-    "go": _GO,
-    "rs": _RUST,
-    **dict.fromkeys(("java", "kt", "groovy"), _JVM),
-    "scala": _SCALA,
-    "cs": _DOTNET,
-    "rb": _RUBY,
-    "php": _PHP,
-    **dict.fromkeys(("c", "cc", "cpp", "cxx"), _C),
-    "bats": _BATS,
+    suffix: lazy_re(f"^{pattern}", re.MULTILINE)
+    for suffixes, pattern in {
+        "py": r"[ \t]{0,80}(?:async )?def test\w{0,200}\(",
+        "js jsx mjs cjs ts tsx mts cts": (
+            r"[ \t]{0,80}(?:await )?(?:test|it)(?:\.(?:each|only|concurrent|failing|sequential|fails)){0,3} ?[(`<]"
+        ),
+        "go": r"func (?:Test|Fuzz|Example)\w{0,200}\(",
+        "rs": r"[ \t]{0,80}#\[(?:\w{1,40}::){0,3}(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b",
+        "java kt groovy": r"[ \t]{0,80}@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b",
+        "scala": r"[ \t]{0,80}(?:@Test\b|test\(|it\(|it should |(?:\"|')[^\n]{1,200} (?:should|in) )",
+        "cs": r"[ \t]{0,80}\[(?:Fact|Theory|Test|TestCase|TestMethod|DataTestMethod)\b",
+        "rb": r"[ \t]{0,80}(?:(?:it|specify|example|test) [\"'{]|(?:it|specify) (?:do|\{)|def test_)",
+        "php": (r"[ \t]{0,80}(?:(?:(?:final|public|static) ){0,3}function test\w{0,200}\(|#\[Test\]|/?\*+ ?@test\b)"),
+        "c cc cpp cxx": (
+            r"[ \t]{0,80}(?:TEST(?:_F|_P|_CASE|_CASE_METHOD)?|TYPED_TEST|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST)"
+            r" ?\("
+        ),
+        "bats": r"[ \t]{0,80}@test ",
+    }.items()
+    for suffix in suffixes.split()
 }
 _FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing", "e2e", "Tests"})
 _TEST_NAME = lazy_re(r"^(?:[Tt]ests?(?:[_.-]|[A-Z]|$)|.{1,200}(?:[_.-](?:tests?|spec)|Tests?|Specs?)$)")

@@ -32,33 +32,18 @@ from msgspec import Struct, field
 from gitswarm.evidence.declarations import go_parts, titles
 from gitswarm.records.evidence import CaseResult, CaseResults
 from gitswarm.records.lazy_re import lazy_re
+from gitswarm.records.text import words
 
 Runner = Literal["pytest", "jest", "vitest", "go", "gotestsum", "cargo", "nextest", "node"]
 
 _SCRIPTED = lazy_re(r"[;&|<>()$`\n*?~{}!#]|^\s*\[")
 _ASSIGNMENT = lazy_re(r"^[A-Za-z_][A-Za-z0-9_]*=")
-_LAUNCHERS = (
-    ("npx",),
-    ("npx", "--yes"),
-    ("npx", "-y"),
-    ("npx", "--no"),
-    ("npx", "--no-install"),
-    ("npm", "exec", "--"),
-    ("pnpm", "exec"),
-    ("pnpm", "dlx"),
-    ("pnpm",),
-    ("yarn", "exec"),
-    ("yarn", "dlx"),
-    ("yarn", "run"),
-    ("yarn",),
-    ("bunx",),
-    ("uv", "run"),
-    ("poetry", "run"),
-    ("pdm", "run"),
-    ("pipenv", "run"),
-    ("env",),
-    ("cross-env",),
-    ("time",),
+_LAUNCHERS = tuple(
+    tuple(each.split("+"))
+    for each in words("""
+        npx npx+--yes npx+-y npx+--no npx+--no-install npm+exec+-- pnpm+exec pnpm+dlx pnpm yarn+exec yarn+dlx
+        yarn+run yarn bunx uv+run poetry+run pdm+run pipenv+run env cross-env time
+    """)
 )
 _SCRIPT_LAUNCHERS = frozenset({("pnpm",), ("yarn", "run"), ("yarn",)})
 """Those that prefer a script of package.json to a program of that name."""
@@ -76,12 +61,7 @@ _PROGRAMS: tuple[tuple[Runner, *tuple[str, ...]], ...] = (
     ("cargo", "cargo", "test"),
     ("cargo", "cargo", "t"),
 )
-_NODE_PROGRAMS: dict[str, Runner] = {
-    "jest": "jest",
-    "jest.js": "jest",
-    "vitest": "vitest",
-    "vitest.mjs": "vitest",
-}
+_NODE_PROGRAMS: dict[str, Runner] = {"jest": "jest", "jest.js": "jest", "vitest": "vitest", "vitest.mjs": "vitest"}
 _NPM_SCRIPT = lazy_re(
     r"^(?:npm (?:run(?:-script)? )?|pnpm (?:run )?|yarn (?:run )?|bun run )([\w:.-]+)(?: -s| --silent)?$"
 )

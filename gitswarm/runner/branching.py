@@ -39,7 +39,7 @@ from gitswarm.runner.stored import branch_of, newest_at, step_at
 from gitswarm.runner.undo.recovery import keep_ended
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.station import writes_code
-from gitswarm.worktree.shadow import Side, remove_side
+from gitswarm.worktree.extra_worktrees import StepWorktree, remove_step_worktree
 
 _ENDING_S = 20.0
 _POLL_S = 0.05
@@ -293,4 +293,4 @@ def _keep(forking: _Forking, step: OpenStep) -> None:
 def _leave(session: Session, step: OpenStep) -> None:
     if step.shared_tree is None:
         shadow = step.place.shadow
-        remove_side(Side(step.name, shadow.path, shadow.git_dir), session.locks)
+        remove_step_worktree(StepWorktree(step.name, shadow.path, shadow.git_dir), session.locks)

@@ -34,7 +34,7 @@ from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.operation import execute_operation, handed_off, operation_plan
 from gitswarm.runner.step.plan import OutOfBand, Resumption
 from gitswarm.runner.undo.recovery import drop_journals, look, restore_worktree, standing_partial, tidy_index
-from gitswarm.worktree.land import remove_landing
+from gitswarm.worktree.extra_worktrees import remove_landing
 
 ADOPT = "adopt"
 

@@ -18,23 +18,27 @@ from gitswarm.runner.run_session import Session
 from gitswarm.safety.environment import walled, without_credentials
 from gitswarm.safety.guard import is_installed_hook
 from gitswarm.worktree import snapshot
+from gitswarm.worktree.extra_worktrees import (
+    StepWorktree,
+    add_landing,
+    add_step_worktree,
+    open_step_worktree,
+    remove_landing,
+)
 from gitswarm.worktree.index_entries import NestedFinder
-from gitswarm.worktree.land import add_landing, remove_landing
 from gitswarm.worktree.repository_watch import IndexWatch, RepositoryWatch
 from gitswarm.worktree.run_folder import RunFolder
-from gitswarm.worktree.setup import copy_untracked, run_setup
 from gitswarm.worktree.shadow import (
     Shadow,
-    Side,
     add_shadow,
-    add_side,
     choose_path,
+    copy_untracked,
     fill,
     find_shadow,
     follow_moved,
-    open_side,
     reattach,
     recorded_path,
+    run_setup,
 )
 
 
@@ -121,7 +125,7 @@ def prepare_side(session: Session, shadow: Shadow, step: str, commit: str) -> Sh
     :param shadow: the run's worktree.
     :raises SetupFailedError: as `prepare_worktree`.
     """
-    side = _equipped(session, add_side(session.repository, shadow, step, commit, session.locks))
+    side = _equipped(session, add_step_worktree(session.repository, shadow, step, commit, session.locks))
     fill(side)
     side.remember_set_up(_set_up(session, side))
     snapshot.reveal(side, commit)
@@ -145,9 +149,9 @@ def temporary_worktree(session: Session, shadow: Shadow, commit: str, tree: str)
         remove_landing(session.repository, session.layout.run_id, session.locks)
 
 
-def opened_side(session: Session, side: Side) -> Shadow | None:
+def opened_side(session: Session, side: StepWorktree) -> Shadow | None:
     """A side worktree that somebody left; None when it was not filled yet, or is half removed."""
-    shadow = open_side(session.repository, side)
+    shadow = open_step_worktree(session.repository, side)
     return _equipped(session, shadow) if shadow is not None else None
 
 

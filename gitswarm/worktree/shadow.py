@@ -1,4 +1,6 @@
-"""Places, adds and finds the linked worktree of a run."""
+"""Places, adds and finds the linked worktree of a run; makes it usable: copies `.env` and the like, runs the
+project's own setup command.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import hashlib
 import os
 import shlex
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +19,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.objects import Objects
 from gitswarm.git.process import Git
 from gitswarm.git.repository import Repository
-from gitswarm.records.execution import RUN_ID
+from gitswarm.processes import CommandLimits, Ending, project_environment, run_shell
 from gitswarm.worktree.push_block import block_pushes, is_initialised
 
 _SET_UP = "swarm-set-up"
@@ -269,82 +271,73 @@ def _shadow(repository: Repository, path: Path, git_dir: Path, branch: str) -> S
     return Shadow(path, git_dir, branch, repository.git_in(git_dir, path), repository.objects)
 
 
-_INFIX = ".fork-"
+class Copied(Struct, frozen=True):
+    """What was copied, and what was left out with the reason; paths relative to the checkout."""
+
+    files: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...]
 
 
-class Side(Struct, frozen=True):
-    """A worktree that was made for a step. `path` may be gone, or not be there yet."""
+def copy_untracked(
+    source: Git, target: Path, patterns: Sequence[str], is_tracked: Callable[[str], bool] = lambda _name: True
+) -> Copied:
+    """Copies untracked files that match `patterns` (globs from the top) out of the user's checkout.
 
-    step: str
-    path: Path
-    git_dir: Path
+    git lists them, so nothing tracked is copied and no repository border is crossed.
 
-
-def side_worktrees(repository: Repository, run_id: str) -> list[Side]:
-    """Those of one run, also such as were only half made or half removed."""
-    return [side for run, side in _all_sides(repository) if run == run_id]
-
-
-def lost_sides(repository: Repository, known: Collection[str]) -> Iterator[Path]:
-    """Folders of the side worktrees of runs that are not among the `known` ids, and what git keeps about them."""
-    for run, side in _all_sides(repository):
-        if run not in known:
-            if side.path.is_dir():
-                yield side.path
-            yield side.git_dir
-
-
-def add_side(repository: Repository, shadow: Shadow, step: str, commit: str, locks: Locks) -> Shadow:
-    """Registers a worktree beside that of the run, with a detached HEAD; it is not filled yet.
-
-    One that was made for the same step before is removed.
-
-    :param shadow: the run's own worktree.
-    :raises SetupFailedError: something of somebody else lies at its place.
+    :param is_tracked: whether a file that lies in the target is one of the commit's; another one is a copy that a
+        killed process left, and is made again.
     """
-    run_id = shadow.branch.rpartition("/")[2]
-    path = shadow.path.parent / f"{run_id}{_INFIX}{step}"
-    with locks.repository():
-        _remove(Side(step, path, repository.common_dir / "worktrees" / path.name))
-        refuse_place(repository, run_id, path)
-        repository.git.output("worktree", "add", "--force", "--detach", "--no-checkout", "--quiet", str(path), commit)
-        git_dir = repository.common_dir / "worktrees" / path.name
-        mark_made_for(git_dir, f"refs/swarm/{run_id}/side/{step}")
-        if is_initialised(repository):
-            block_pushes(repository, git_dir)
-    return Shadow(path, git_dir, commit, repository.git_in(git_dir, path), repository.objects)
+    root = source.work_tree
+    if root is None or not patterns:
+        return Copied((), ())
+    specs = [f":(top,glob){pattern.rstrip('/')}" for pattern in patterns]
+    listed = source.output("ls-files", "--others", "-z", "--", *specs).split(b"\0")
+    files: list[str] = []
+    left_out: list[tuple[str, str]] = []
+    for raw in listed:
+        name = raw.decode(errors="surrogateescape")
+        if not name:
+            continue
+        reason = _why_not(root, root / name)
+        if reason is None and _is_there(target / name) and is_tracked(name):
+            reason = "exists in the commit"
+        if reason:
+            left_out.append((name, reason))
+            continue
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, target / name)
+        files.append(name)
+    return Copied(tuple(files), tuple(left_out))
 
 
-def open_side(repository: Repository, side: Side) -> Shadow | None:
-    """A side worktree whose files are there; its HEAD stands where it began."""
-    if not (side.path / ".git").exists() or not (side.git_dir / "index").exists():
-        return None
-    head = (side.git_dir / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
-    return Shadow(side.path, side.git_dir, head, repository.git_in(side.git_dir, side.path), repository.objects)
+def _is_there(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
 
 
-def remove_side(side: Side, locks: Locks) -> None:
-    """Removes the worktree with all its files; safe to repeat after a crash."""
-    with locks.repository():
-        _remove(side)
+def _why_not(root: Path, source: Path) -> str | None:
+    if not source.resolve().is_relative_to(root.resolve()):
+        return "a link that leaves the repository"
+    if source.is_dir():
+        return "a repository of its own" if not source.is_symlink() else "a link to a folder"
+    if not source.is_file():
+        return "not a file"
+    return None
 
 
-def _remove(side: Side) -> None:
-    # A pointer that an agent garbled must not make us delete anything else.
-    if _INFIX in side.path.name and side.path.name == side.git_dir.name:
-        shutil.rmtree(side.path, ignore_errors=True)
-    shutil.rmtree(side.git_dir, ignore_errors=True)
-
-
-def _all_sides(repository: Repository) -> Iterator[tuple[str, Side]]:
-    for linked in repository.linked_worktrees():
-        side = _side(linked)
-        if side is not None:
-            yield side
-
-
-def _side(linked: LinkedWorktree) -> tuple[str, Side] | None:
-    run, infix, step = linked.git_dir.name.partition(_INFIX)
-    if not infix or not step or not RUN_ID.fullmatch(run):
-        return None
-    return run, Side(step, linked.path, linked.git_dir)
+def run_setup(command: str, worktree: Path, env: Mapping[str, str], limits: CommandLimits) -> None:
+    """
+    :raises SetupFailedError: the command failed; the message has the end of its output.
+    """
+    outcome = run_shell(command, cwd=worktree, env=project_environment(env), limits=limits)
+    if outcome.ending is Ending.EXITED and outcome.exit_code == 0:
+        return
+    why = outcome.error or {
+        Ending.TIMED_OUT: f"no end after {limits.timeout_s:g} s",
+        Ending.EXITED: f"exit code {outcome.exit_code}",
+    }.get(outcome.ending, "did not start")
+    tail = "\n".join(outcome.output.rstrip().splitlines()[-15:])
+    raise SetupFailedError(
+        f"worktree.setup failed ({why}): {command}\n{tail}".rstrip(),
+        hint=f"fix the command or what it needs, then: git swarm resume   (worktree: {worktree})",
+    )

@@ -17,7 +17,7 @@ from gitswarm.runner.landing.landing_plan import (
     Refused,
     decide_landing,
 )
-from gitswarm.worktree.land import Checkout, HooksFolder, hooks_folder
+from gitswarm.worktree.target_checkouts import Checkout, HooksFolder, hooks_folder
 
 A, P, T, L, X = ("a" * 40, "b" * 40, "c" * 40, "d" * 40, "e" * 40)
 YES = RecordedApproval(P, ApprovalKind.APPROVES, A, "f" * 40, "human")

@@ -37,7 +37,7 @@ from gitswarm.runner.landing.landing_plan import (
 )
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.operation import handed_off
-from gitswarm.worktree.land import Checkout, checkouts_of, fast_forward, in_the_way
+from gitswarm.worktree.target_checkouts import Checkout, checkouts_of, fast_forward, in_the_way
 
 
 def push_target(session: Session, target: str) -> str | Refused:

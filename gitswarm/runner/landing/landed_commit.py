@@ -24,8 +24,8 @@ from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import temporary_worktree
 from gitswarm.runner.step.request import command_order
 from gitswarm.specs.flow import Step
-from gitswarm.worktree.land import commit_hooks
 from gitswarm.worktree.shadow import Shadow, find_shadow
+from gitswarm.worktree.target_checkouts import commit_hooks
 
 _WIDTH = 72
 _MOST_CHARS = 2_000

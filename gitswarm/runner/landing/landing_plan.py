@@ -20,7 +20,7 @@ from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
 from gitswarm.records.run_spec import LandStrategy
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.stored import was_played
-from gitswarm.worktree.land import Checkout, HooksFolder, changed_hooks, checkouts_of, hooks_folder
+from gitswarm.worktree.target_checkouts import Checkout, HooksFolder, changed_hooks, checkouts_of, hooks_folder
 
 
 class Refused(Struct, frozen=True):

@@ -38,7 +38,7 @@ from gitswarm.records.guidance import Learnings, Proposals, RunWisdom
 from gitswarm.records.record import Record, timestamp
 from gitswarm.records.text import shorten
 from gitswarm.runner.step.operation import KernelStep, reported
-from gitswarm.worktree.land import HooksFolder, checkouts_of, commit_hooks, hooks_folder
+from gitswarm.worktree.target_checkouts import HooksFolder, checkouts_of, commit_hooks, hooks_folder
 
 LEARNINGS = "wisdom/learnings.json"
 PROPOSALS = "wisdom/proposals.json"

@@ -31,18 +31,9 @@ from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.unfinished import conversations_of
 from gitswarm.runner.undo.recovery import SetAsideReason, interrupted, look, retire_sides, set_aside
 from gitswarm.worktree import snapshot
+from gitswarm.worktree.extra_worktrees import lost_landings, lost_step_worktrees
 from gitswarm.worktree.index_entries import NestedFinder, is_submodule
-from gitswarm.worktree.land import lost_landings
-from gitswarm.worktree.shadow import (
-    PutAway,
-    Shadow,
-    bring_back,
-    find_shadow,
-    is_ours,
-    lost_sides,
-    lost_worktrees,
-    put_away,
-)
+from gitswarm.worktree.shadow import PutAway, Shadow, bring_back, find_shadow, is_ours, lost_worktrees, put_away
 
 _STALE_S = 3600
 _FOLDERS = ("journal", "inbox", "quarantine", "requests", "logs", "locks", "caches", "sessions")
@@ -86,7 +77,7 @@ def _of_no_run(repository: Repository, known: set[str]) -> Iterator[Path]:
 
 def _worktrees(repository: Repository, known: set[str]) -> Iterator[Path]:
     yield from lost_worktrees(repository, known)
-    yield from lost_sides(repository, known)
+    yield from lost_step_worktrees(repository, known)
     yield from lost_landings(repository, Locks(repository.common_dir))
     yield from _put_away_for_good(repository)
 

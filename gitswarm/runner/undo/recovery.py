@@ -25,10 +25,10 @@ from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree, opened_side, prepare_worktree
 from gitswarm.runner.step.examine import keep, quarantine_nested, search_since
 from gitswarm.worktree import snapshot
-from gitswarm.worktree.land import remove_landing
+from gitswarm.worktree.extra_worktrees import remove_landing, remove_step_worktree, step_worktrees
 from gitswarm.worktree.repository_watch import IndexWatch
 from gitswarm.worktree.search import Flagged, Staged
-from gitswarm.worktree.shadow import Shadow, find_shadow, reattach, remove_side, side_worktrees
+from gitswarm.worktree.shadow import Shadow, find_shadow, reattach
 
 
 class Leftover(Struct, frozen=True):
@@ -70,14 +70,14 @@ def retire_sides(session: Session, state: RunState) -> bool:
     """Removes the worktrees of parallel steps that nobody executes any more; unfinished work in them is kept. Whether
     there were any. What a landing left holds nobody's work."""
     remove_landing(session.repository, session.layout.run_id, session.locks)
-    sides = side_worktrees(session.repository, session.layout.run_id)
+    sides = step_worktrees(session.repository, session.layout.run_id)
     interrupted = {journal.step: journal for journal in drop_journals(session, state)} if sides else {}
     for side in sides:
         journal, shadow = interrupted.get(side.step), opened_side(session, side)
         if journal is not None and shadow is not None:
             keep_ended(session, state, shadow, journal)
             journal.path.unlink(missing_ok=True)
-        remove_side(side, session.locks)
+        remove_step_worktree(side, session.locks)
     return bool(sides)
 
 

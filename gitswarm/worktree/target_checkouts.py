@@ -1,56 +1,27 @@
-"""The checkouts that stand on a target branch, and a place of our own where a landing is tested and committed."""
+"""The checkouts that stand on a target branch, and the user's hooks that a commit there runs."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from gitswarm.git.locks import Locks
 from gitswarm.git.objects import Objects
 from gitswarm.git.repository import Repository
-from gitswarm.records.execution import RUN_ID
 from gitswarm.records.globs import is_named
-from gitswarm.worktree.shadow import Shadow, mark_made_for, refuse_place
+from gitswarm.records.text import words
 
 OF_A_COMMIT = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit")
-_FOLDERS = (
-    ".husky",
-    ".githooks",
-    ".git-hooks",
-    ".git_hooks",
-    ".hooks",
-    ".lefthook",
-    ".lefthook-local",
-    ".overcommit",
-)
-_FILES = (
-    ".pre-commit-config.yaml",
-    ".pre-commit-config.yml",
-    ".pre-commit-hooks.yaml",
-    "prek.toml",
-    "lefthook*.y*ml",
-    ".lefthook*.y*ml",
-    "lefthook*.toml",
-    "lefthook*.json",
-    ".lefthook*.json",
-    ".lefthook*.toml",
-    ".huskyrc*",
-    "husky.config.*",
-    ".lintstagedrc*",
-    "lint-staged.config.*",
-    ".simple-git-hooks.*",
-    "simple-git-hooks.*",
-    ".overcommit.yml",
-    "captainhook.json",
-    "commitlint.config.*",
-    ".commitlintrc*",
-    "grumphp.yml",
-)
+_FOLDERS = words(".husky .githooks .git-hooks .git_hooks .hooks .lefthook .lefthook-local .overcommit")
+_FILES = words("""
+    .pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml prek.toml lefthook*.y*ml .lefthook*.y*ml
+    lefthook*.toml lefthook*.json .lefthook*.json .lefthook*.toml .huskyrc* husky.config.* .lintstagedrc*
+    lint-staged.config.* .simple-git-hooks.* simple-git-hooks.* .overcommit.yml captainhook.json commitlint.config.*
+    .commitlintrc* grumphp.yml
+""")
 _PACKAGE_KEYS = ("husky", "lint-staged", "simple-git-hooks", "pre-commit", "gitHooks", "commitlint", "lefthook")
 
 
@@ -123,7 +94,6 @@ def _hook_keys(content: bytes | None) -> dict[str, object]:
     return {**{key: found.get(key) for key in _PACKAGE_KEYS}, "prepare": prepare}
 
 
-_SUFFIX = ".landing"
 _BUSY = {
     "MERGE_HEAD": "merge",
     "CHERRY_PICK_HEAD": "cherry-pick",
@@ -213,53 +183,3 @@ def fast_forward(repository: Repository, checkout: Checkout, commit: str) -> str
     quiet = ("--quiet", "--no-stat", "--no-autostash", "--no-verify-signatures", "--no-overwrite-ignore")
     done = git.run("merge", "--ff-only", *quiet, commit)
     return None if done.returncode == 0 else done.stderr.decode(errors="replace").strip()
-
-
-def add_landing(repository: Repository, shadow: Shadow, commit: str, locks: Locks) -> Shadow:
-    """Registers a worktree beside that of the run, with a detached HEAD at `commit`; it is not filled yet.
-
-    One that was left there is removed.
-
-    :param shadow: the run's own worktree.
-    :raises SetupFailedError: something of somebody else lies at its place.
-    """
-    run_id = shadow.branch.rpartition("/")[2]
-    path = shadow.path.parent / f"{run_id}{_SUFFIX}"
-    git_dir = repository.common_dir / "worktrees" / path.name
-    with locks.repository():
-        _remove(path, git_dir)
-        refuse_place(repository, run_id, path)
-        repository.git.output("worktree", "add", "--force", "--detach", "--no-checkout", "--quiet", str(path), commit)
-        mark_made_for(git_dir, f"refs/swarm/{run_id}/landing")
-    return Shadow(path, git_dir, commit, repository.git_in(git_dir, path), repository.objects)
-
-
-def remove_landing(repository: Repository, run_id: str, locks: Locks) -> None:
-    """Removes the place that a landing of the run used, half made or whole; safe to repeat after a crash."""
-    for known, path, git_dir in _landings(repository):
-        if known == run_id:
-            with locks.repository():
-                _remove(path, git_dir)
-
-
-def lost_landings(repository: Repository, locks: Locks) -> Iterator[Path]:
-    """Places of landings whose process is gone: the folder, and what git keeps about it."""
-    for run_id, path, git_dir in _landings(repository):
-        if locks.owner(run_id) is None:
-            if path.is_dir():
-                yield path
-            yield git_dir
-
-
-def _landings(repository: Repository) -> Iterator[tuple[str, Path, Path]]:
-    for linked in repository.linked_worktrees():
-        run_id = linked.git_dir.name.removesuffix(_SUFFIX)
-        if run_id != linked.git_dir.name and RUN_ID.fullmatch(run_id):
-            yield run_id, linked.path, linked.git_dir
-
-
-def _remove(path: Path, git_dir: Path) -> None:
-    # A pointer that somebody garbled must not make us delete anything else.
-    if path.name == git_dir.name and path.name.endswith(_SUFFIX):
-        shutil.rmtree(path, ignore_errors=True)
-    shutil.rmtree(git_dir, ignore_errors=True)

@@ -20,7 +20,7 @@ title: {0}
 steps: [{1}]
 """
 SCRIPT = "default: {write: {x.txt: hello}, status: VERIFIED}\n"
-MOST = 60
+MOST = 48
 HEAVY = (
     *("gitswarm.runner", "gitswarm.engines", "gitswarm.safety", "gitswarm.settings", "gitswarm.specs"),
     *("pydantic", "pygit2", "typer", "rich", "yaml"),

@@ -73,7 +73,7 @@ def failing(status: int, **headers: str) -> Reply:
 
 
 @dataclass(frozen=True)
-class SessionEvent:
+class Said:
     """What is in the note: where the run goes, who decided, what became of the question, tokens and cost."""
 
     candidate: str
@@ -83,12 +83,12 @@ class SessionEvent:
     cost: float | None = COST
 
 
-def taken(candidate: str) -> SessionEvent:
-    return SessionEvent(candidate, "navigator")
+def taken(candidate: str) -> Said:
+    return Said(candidate, "navigator")
 
 
-def rejected(problem: str, tokens: int = ONE, cost: float | None = COST) -> SessionEvent:
-    return SessionEvent("advance:b", "deterministic", problem, tokens, cost)
+def rejected(problem: str, tokens: int = ONE, cost: float | None = COST) -> Said:
+    return Said("advance:b", "deterministic", problem, tokens, cost)
 
 
 LINE = Flow.model_validate(flow("f", step("a", "s"), step("b", "s"), step("c", "s")))
@@ -108,7 +108,7 @@ def asking(ask: Ask | None) -> Situation:
     return structs.replace(found, rules=rules, ask=ask)
 
 
-def noted(choice: Choice) -> SessionEvent:
+def noted(choice: Choice) -> Said:
     """As it is read from the note."""
     place = {"seq": 1, "ts": "2026-11-23T00:00:00.000Z", "flow_key": "f", "from_step": "a", "iteration": 1}
     decision = Decision(**dict(choice), **place, routing_mode=RoutingMode.AUTHORITATIVE)
@@ -116,8 +116,8 @@ def noted(choice: Choice) -> SessionEvent:
     assert isinstance(entry, Decision)
     used = entry.explanation.navigator
     if used is None:
-        return SessionEvent(entry.candidate_id, entry.routing_source.value, None, 0, None)
-    return SessionEvent(entry.candidate_id, entry.routing_source.value, used.problem, used.tokens, used.cost_usd)
+        return Said(entry.candidate_id, entry.routing_source.value, None, 0, None)
+    return Said(entry.candidate_id, entry.routing_source.value, used.problem, used.tokens, used.cost_usd)
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,10 @@ class Case:
     """What the API answers, one reply after the other, the last one again and again; and what follows."""
 
     replies: tuple[Reply, ...]
-    expected: SessionEvent
+    expected: Said
 
 
-def case(name: str, expected: SessionEvent, *replies: Reply) -> Any:
+def case(name: str, expected: Said, *replies: Reply) -> Any:
     return pytest.param(Case(replies, expected), id=name)
 
 
@@ -138,7 +138,7 @@ CASES = [
     case("the flow's own way", taken("advance:b"), chooses("advance:b")),
     case("the step again", taken("repeat:a"), chooses("repeat:a")),
     case("in two blocks", taken("repeat:a"), say('{"chosen_candidate_id": ', '"repeat:a"}')),
-    case("a detour", SessionEvent("detour:dig", "navigator:detour"), chooses("detour:dig", why_now=WHY)),
+    case("a detour", Said("detour:dig", "navigator:detour"), chooses("detour:dig", why_now=WHY)),
     case("a skip", taken("skip:b"), chooses("skip:b", skip_justification=TOLD)),
     case("a node", taken("inject:node-n"), chooses(None, inject_nodes=[NODE], why_now=WHY)),
     case("a node for the flow", taken("inject:node-n"), chooses(None, extend_graph=[NODE], why_now=WHY)),
@@ -285,7 +285,7 @@ def test_without_a_key_the_run_s_engine_answers(
     answer = RouteAnswer({"chosen_candidate_id": "repeat:a"}, Tokens.of(7, 1), 0.5)
     monkeypatch.setattr(ClaudeEngine, "_route_in_session", lambda *_asked: answer)
     found = noted(decide(asking(asked_by(engine(**env), tmp_path))))
-    assert found == SessionEvent("repeat:a", "navigator", None, 8, 0.5)
+    assert found == Said("repeat:a", "navigator", None, 8, 0.5)
 
 
 def test_without_the_extra_nobody_is_asked_and_one_line_says_so(
@@ -294,7 +294,7 @@ def test_without_the_extra_nobody_is_asked_and_one_line_says_so(
     monkeypatch.setattr(anthropic_api, "is_installed", lambda: False)
     monkeypatch.setattr(engine_module, "is_installed", lambda: False)
     found = noted(decide(asking(asked_by(engine(ANTHROPIC_API_KEY=KEY), tmp_path))))
-    assert found == SessionEvent("advance:b", "fast_path", None, 0, None)
+    assert found == Said("advance:b", "fast_path", None, 0, None)
     line = f"git swarm start one --mode cli --model {MODEL}"
     files = {**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("a", "maker"), step("b", "maker")))}
     project.commit(files)

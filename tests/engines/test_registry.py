@@ -32,7 +32,7 @@ NAMES_OF_OTHERS = {
     "records/globs.py": "default configuration: files in which projects speak to agents, and which they protect",
     "safety/policy/paths.py": "what programs keep in a home, whether they are engines or not",
     "safety/policy/table.py": "programs that no agent starts, whether they are engines or not",
-    "safety/redact/known.py": "variables that hold keys, whoever reads them",
+    "safety/redact/redactor.py": "variables that hold keys, whoever reads them",
 }
 """Files outside of `engines/` in which a literal may name somebody else's program, and why."""
 

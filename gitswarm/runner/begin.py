@@ -270,8 +270,8 @@ class _Collected(Struct):
             return None
         folder, _slash, name = path.rpartition("/")
         above = self.objects.entry(self.tree, folder) if folder else self.tree
-        held = self._entry(folder) if folder else None
-        if above is None or (held is not None and held[1] != DIRECTORY):
+        folder_entry = self._entry(folder) if folder else None
+        if above is None or (folder_entry is not None and folder_entry[1] != DIRECTORY):
             return None
         return self.objects.entries(above).get(name)
 

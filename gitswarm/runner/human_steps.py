@@ -61,7 +61,7 @@ def commit_human_step(
 
     :raises SwarmError: there is nothing to adopt, or another step is next than the one to skip.
     """
-    # What is refused must not have decided that a run goes on which would end here.
+    # What is refused must not have decided that a run continues which would end here.
     edited = _worktree_with_edits(session, state) if options.adopt else None
     decision = pending_decision(session, state)
     skipped = _step_to_skip(session, state, decision, options.skip) if options.skip is not None else None
@@ -221,7 +221,7 @@ def _end_again(session: Session, place: RunWorktree, state: RunState, earlier: s
     """
     decision = repeat_decision(session, state, decision_at_end(session, earlier))
     partial = standing_partial(session, replay(session.repository, session.layout, earlier))
-    if partial is not None:  # the step that was cut off goes on to wait for `resume`
+    if partial is not None:  # the step that was cut off still waits for `resume`
         partial = partial.model_copy(update={"end": state.ends + 1})
     return end_run(session, place, state, RunOutcome(_status(session, earlier), decision, partial))
 

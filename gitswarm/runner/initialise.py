@@ -201,7 +201,7 @@ def _close_worktrees(repository: Repository) -> tuple[list[Path], list[str]]:
 def undo_init(repository: Repository) -> Uninstalled | None:
     """Takes everything away again that `init` put in place; None: it was never done.
 
-    Repeating it after a crash goes on where it was.
+    Repeated after a crash it continues where it was.
     """
     if not _record_path(repository).exists():
         return None

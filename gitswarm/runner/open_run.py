@@ -121,7 +121,7 @@ def _bring_branch_back(session: Session) -> None:
 def _commit_before(repository: Repository, layout: RunLayout, journal: OpenJournal) -> str | None:
     """Where the branch was when the step started; None when its journal does not say so in a way that can be true."""
     start = next((event.payload for event in journal.read() if event.kind == "step_start"), {})
-    # A step beside others starts at their fork; the branch may have gone on from there.
+    # A parallel step starts at its fork; the branch may have moved on from there.
     commit_id = str(start.get("branch_tip", start.get("commit_before")))
     if not _ID.fullmatch(commit_id) or not repository.objects.has(commit_id):
         return None

@@ -27,7 +27,7 @@ MARKER = "SWARM_STEP_OF"
 """Environment variable of every process that works for a run; its value is `process_mark`."""
 
 SIBLING_MARKER = "SWARM_SIBLING"
-"""The same for every process of a step that is executed beside others, so that only those can be ended."""
+"""The same for every process of a step that is executed in parallel, so that only those can be ended."""
 
 
 def process_mark(repository: Repository, layout: RunLayout) -> str:

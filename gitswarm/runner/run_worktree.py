@@ -81,8 +81,8 @@ def _watch(session: Session, shadow: Shadow) -> RepositoryWatch:
 
 
 def off_branch(session: Session) -> dict[tuple[str, str], int]:
-    """Highest iteration per (flow, step) of executions that need not be on the branch: interrupted ones, and those
-    beside others."""
+    """Highest iteration per (flow, step) of executions that need not be on the branch: interrupted ones, and
+    parallel ones."""
     highest: dict[tuple[str, str], int] = {}
     found = [
         (kept["Swarm-Flow"], kept["Swarm-Step"], int(kept["Swarm-Iteration"]))
@@ -120,7 +120,7 @@ def prepare_worktree(session: Session) -> Shadow:
 
 
 def prepare_side(session: Session, shadow: Shadow, step: str, commit: str) -> Shadow:
-    """A worktree of its own for a step that is executed beside others, filled and set up as the run's is.
+    """A worktree of its own for a step that is executed in parallel, filled and set up as the run's is.
 
     :param shadow: the run's worktree.
     :raises SetupFailedError: as `prepare_worktree`.

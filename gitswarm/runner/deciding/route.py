@@ -162,17 +162,17 @@ def waits_for_approval(session: Session, state: RunState) -> bool:
 
 
 def _taken_on(session: Session, record: StepRecord, ended: Choice, reason: str) -> Choice:
-    """Where a run goes on that ended: where it said that it would, else with its last step once more."""
+    """Where a run that ended continues: where it said that it would, else with its last step once more."""
     led = incoming_decision(session, record)
     if ended.resume_at is not None:
-        # A branch of a fork goes on in what was open when it began; a run that ends has nothing open.
+        # A branch of a fork continues in what was open when it began; a run that ends has nothing open.
         return driver.continue_at(ended.resume_at, led.stack if record.fork else ended.stack, reason)
     return driver.continue_at(retry(record.flow, record.step), led.stack, reason)
 
 
 def _to_prove(session: Session, state: RunState, record: StepRecord) -> Choice:
-    """Where a run goes on that came to its end unproven: to where the tests that fail would send it back, else to the
-    step with the oldest finding."""
+    """Where a run continues that came to its end unproven: to where the tests that fail would send it back, else to
+    the step with the oldest finding."""
     about = next((concern.opened_by for concern in state.blocking), record)
     flow = session.specs.flows[about.flow]
     target = about.step

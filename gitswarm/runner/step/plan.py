@@ -36,8 +36,8 @@ from gitswarm.specs.station import Station, declared_artifacts, writes_code
 
 
 class Resumption(Struct, frozen=True):
-    """A person let the run go on. `answer` is what they said to it, `partial` what an interrupted step left,
-    `unfinished` where the conversation of a failed one lies that it goes on with (runner/step/unfinished.py)."""
+    """A person had the run continue. `answer` is what they said to it, `partial` what an interrupted step left,
+    `unfinished` where the conversation of a failed one lies that it continues (runner/step/unfinished.py)."""
 
     answer: str = ""
     partial: str = ""
@@ -66,7 +66,7 @@ class StepPlan(Struct, frozen=True):
     `commands`: shell lines of those of the project's commands that the station has to have run.
     `before`: the run as the step finds it; of a parallel step, at the fork. `joins`: the outcome of the branches that
     the step joins. `keeps_code`: nothing is executed in the worktree, so that no file there is part of the commit.
-    `allowed`: what it may use at most. `unfinished`: the conversation that it goes on with.
+    `allowed`: what it may use at most. `unfinished`: the conversation that it continues.
     """
 
     flow: Flow

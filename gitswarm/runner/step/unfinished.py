@@ -1,4 +1,4 @@
-"""The conversation of a step that its provider ended: kept until the step is executed again, which goes on with it.
+"""The conversation of a step that its provider ended: kept until the step is executed again, which continues it.
 
 It does so only where the worktree can be made what it was then: its tree and its place are kept with it.
 """
@@ -63,7 +63,7 @@ def _kept_in(folder: Path) -> KeptConversation:
 
 
 def lay_work_out(session: Session, place: RunWorktree, plan: StepPlan) -> None:
-    """Makes the worktree what it was when the conversation that the step goes on with ended."""
+    """Makes the worktree what it was when the conversation that the step continues ended."""
     # Of an execution with the same name that was taken back.
     shutil.rmtree(conversation_folder(session, plan.execution), ignore_errors=True)
     if plan.unfinished is None:
@@ -94,7 +94,7 @@ def keep_conversation(session: Session, step: OpenStep, evidence: Evidence, tree
 
 
 def drop_conversations(session: Session, execution: Execution) -> None:
-    """Nobody goes on any more with what executions before this one left, whose commit is there."""
+    """Nobody continues any more what executions before this one left, whose commit is there."""
     for folder in conversations_of(session.repository, session.layout.run_id).glob("*"):
         if folder != conversation_folder(session, execution):
             shutil.rmtree(folder, ignore_errors=True)

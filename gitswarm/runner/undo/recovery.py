@@ -1,4 +1,4 @@
-"""Brings the worktree of a held run in line with its tip; whatever is not in a commit is kept first.
+"""Brings the worktree of an opened run in line with its tip; whatever is not in a commit is kept first.
 
 What a step that was interrupted on purpose left stays in the worktree, with a note about it in the run.
 """
@@ -207,7 +207,7 @@ def lost_to(shadow: Shadow, code: str) -> list[str]:
 
 
 def _set_interrupted_aside(session: Session, state: RunState, shadow: Shadow, left: Leftover) -> None:
-    """Steps that were executed beside others are kept one by one."""
+    """Steps that were executed in parallel are kept one by one."""
     kept: list[tuple[OpenJournal, ...]] = [(journal,) for journal in left.journals]
     for journals in kept or [()]:
         dirty = SetAsideReason("uncommitted work", {"Swarm-Reason": "worktree differed from the tip"})
@@ -283,7 +283,7 @@ def partial_path(session: Session, flow: str) -> str:
 
 
 def standing_partial(session: Session, state: RunState) -> PartialHandoff | None:
-    """The interrupted work that the run goes on from, if its last end was such an interruption."""
+    """The interrupted work that the run continues from, if its last end was such an interruption."""
     if state.end is None:
         return None
     for flow in session.spec.flows:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EVERY_HOST = ("*",)
 
 REFUSED = "not in policy.allow_hosts: "
-"""Begins what a program is told that asks for a host which it may not reach; `host:port` follows."""
+"""Begins the answer to a program that asks for a host which it may not reach; `host:port` follows."""
 
 
 class Containment(Protocol):

@@ -1,4 +1,4 @@
-"""Processes of this machine: found by their environment or as strays of ours, ended, told by their parents."""
+"""Processes of this machine: found by their environment or as orphans of ours, ended, known by their parents."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ending_strays() -> Iterator[None]:
     """Ends what the block leaves running in sessions of its own, also what emptied its environment and was orphaned.
 
     On Linux: orphans below us become our children (prctl(2), PR_SET_CHILD_SUBREAPER). Nothing else that starts
-    sessions may run beside the block.
+    sessions may run at the same time.
     """
     if sys.platform != "linux":
         yield
@@ -93,7 +93,7 @@ def _children() -> set[int]:
 
 
 def ancestors() -> Iterator[int]:
-    """Process ids of our parent, its parent, and so on, as far as they can be told."""
+    """Process ids of our parent, its parent, and so on, as far as they are known."""
     import psutil  # noqa: PLC0415  as below
 
     with contextlib.suppress(psutil.Error):

@@ -220,7 +220,7 @@ def _harness(judged: ComparisonIndex) -> Iterator[ProofFinding]:
 
 
 def _not_compared(judged: ComparisonIndex) -> Iterator[ProofFinding]:
-    """What was called for and not done, and names that a report does not tell."""
+    """What was called for and not done, and names that a report lacks."""
     proof, touched = judged.proof, judged.changes.touches_tests
     if proof.base in {"no time", "not possible", "far longer"}:
         fact = f"the tests of the base were not run: {proof.base}"

@@ -64,7 +64,7 @@ def criteria_names(
 
 def resolve(name: str, results: CaseResults, near: Collection[str]) -> tuple[CaseResult, ...]:
     """The results of this name: the very same, else by the last segment without parameters, and of these those in the
-    file that the name tells, else in the files that are `near`, else all.
+    file that is part of the name, else in the files that are `near`, else all.
 
     :param near: paths of the files that the run changed.
     """

@@ -138,7 +138,7 @@ def is_written_by(path: str, kinds: Collection[str]) -> bool:
 
 
 def is_mixed(path: str, text: str | None = None) -> bool:
-    """Whether only `decides_about_tests` can tell what a change of this file is."""
+    """Whether what a change of this file is needs `decides_about_tests`."""
     pure = PurePosixPath(path)
     if pure.suffix == ".rs":
         return text is not None and not is_test_file(path) and bool(_RUST_TESTS.search(text))

@@ -28,7 +28,7 @@ _KNOWN = frozenset(
 )
 _CHUNK = 1 << 16
 _EXPECTED = frozenset({"pytest.xfail", "todo"})
-"""Kinds of `skipped` that stand beside a failure which is expected."""
+"""Kinds of `skipped` with a failure that is expected."""
 
 
 class _TooMuchError(ValueError):
@@ -276,7 +276,7 @@ def _unfinished(session: str) -> CountedCases:
 
 
 def _cases(session: str) -> tuple[CaseResult, ...]:
-    """The lines of `-v`, and from the short summary what they do not tell: files that could not be collected, failed
+    """The lines of `-v`, and from the short summary what they lack: files that could not be collected, failed
     subtests. Without `-v` the summary names all tests only with `-rA`."""
     short = _SHORT.search(session)
     results = [

@@ -182,7 +182,7 @@ def declaration_of(case: CaseResult, declared: Mapping[tuple[str, str], Value]) 
 
 
 def may_stand_in(case: CaseResult, path: str) -> bool:
-    """Cargo tells the path within a crate, go only a package, nextest and libtest neither."""
+    """Cargo names the path within a crate, go only a package, nextest and libtest neither."""
     if case.file is not None:
         return path == case.file or path.endswith(f"/{case.file}")
     if parts := go_parts(case.name):
@@ -207,7 +207,7 @@ def red_cases(run: SuiteRun) -> list[CaseResult]:
 
 
 def own_tests(changes: TestChanges) -> dict[tuple[str, str], bool]:
-    """Tests that the run added or changed, by path and name: the base tells nothing about them."""
+    """Tests that the run added or changed, by path and name: the base shows nothing about them."""
     added = {(path, test.name): True for path, test in changes.added}
     changed = {(test.new_path, test.after.name): True for test in changes.followed if test.after and test.is_changed}
     return added | changed

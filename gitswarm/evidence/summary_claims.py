@@ -169,7 +169,7 @@ def _passes(clause: str, sentence: str, *, admits: bool) -> Iterator[PassClaim]:
 
 
 def _numbers(clause: str) -> tuple[int | None, int | None]:
-    """How many tests are said to pass, and of how many."""
+    """How many tests pass by a claim, and of how many."""
     found = next((match for pattern in _PASSED_NUMBERS if (match := pattern.search(clause))), None)
     if found is None:
         return None, None

@@ -129,8 +129,8 @@ def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult]) -> Iterator[Proof
     places = _Places(judged)
     reshaped = [case for case in lost if _is_reshaped(judged, case, places) or _is_as_many(judged, case, places)]
     reshaped += _moved_examples(judged, (case for case in lost if case not in reshaped))
-    apart = {case.name for case in reshaped}
-    left = [case for case in lost if case.name not in apart]
+    renamed = {case.name for case in reshaped}
+    left = [case for case in lost if case.name not in renamed]
     excused = _removed_with_subject(judged, left)
     missing = [case.name for case in left if case.name not in excused]
     if missing:

@@ -339,7 +339,7 @@ def _asks_for_tests(function: Function, before: _Code) -> str:
 
 
 def _is_asking(function: Function, literal: ast.AST) -> bool:
-    """The literal stands beside `sys.modules` or the environment."""
+    """The literal is in one expression with `sys.modules` or the environment."""
     for node in _own(function):
         if isinstance(node, ast.Compare | ast.Call | ast.Subscript) and any(
             each is literal for each in ast.walk(node)

@@ -95,7 +95,7 @@ class TestChanges(Struct, frozen=True):
     @property
     def old_files(self) -> tuple[str, ...]:
         """Files whose base versions are put on the final product to run the old tests: touched test files, and
-        harness that was there. Tests that stand in product files, as in Rust, cannot be told from it."""
+        harness that was there. Tests that stand in product files, as in Rust, cannot be separated from it."""
         tests = {each.old_path for each in self.files if each.was_test and each.old_path in self.touched}
         return tuple(sorted(tests | {each.old_path or each.path for each in self.harness if each.before is not None}))
 
@@ -265,7 +265,7 @@ def _is_held(test: FollowedTest) -> bool:
 
 
 def _uncollected(changes: TestChanges) -> list[FollowedTest]:
-    """Pytest's own names of test files; a project may have others, so that the report has to tell."""
+    """Pytest's own names of test files; a project may have others, so that the report decides."""
 
     def leaves(test: FollowedTest) -> bool:
         old, new = PurePosixPath(test.old_path).name, PurePosixPath(test.new_path).name

@@ -179,10 +179,10 @@ def _of(runner: Runner, words: _Words, count: int) -> TestCommand:
 def select_tests(
     command: str | Sequence[str], names: Collection[str], results: CaseResults, scripts: Mapping[str, str]
 ) -> tuple[str, ...] | None:
-    """The words of the program that runs these tests, and few others; None where that cannot be said.
+    """The words of the program that runs these tests, and few others; None where that is not known.
 
-    It can for one program that is known, when each name is one of `results`, at most 200 names, and what it is given
-    to run is replaced: `pytest tests -x` becomes `pytest -x tests/test_a.py::test_b`. Not for a script, a makefile
+    It is for one known program, when each name is one of `results`, at most 200 names, and what it is given to run is
+    replaced: `pytest tests -x` becomes `pytest -x tests/test_a.py::test_b`. Not for a script, a makefile
     or `npm test`.
 
     :param scripts: of the package.json where it runs.

@@ -106,7 +106,7 @@ class CountedCases:
     """What one reader counted. The report counts no fewer as failed than there are `failures`.
 
     `cases` has one entry per result that is named, the same name as often as it was reported.
-    `runs`: how often the tool was called, where its output tells.
+    `runs`: how often the tool was called, where its output shows it.
     `ends_at` is where in the text the last summary ends: of several formats in one output that of the
     outermost tool ends last.
     """
@@ -164,7 +164,7 @@ class CountedCases:
         )
 
     def results(self) -> CaseResults:
-        """All names; those of the failures only, from text that does not tell the others."""
+        """All names; those of the failures only, from text that does not name the others."""
         executed = sum(case.is_executed for case in self.cases)
         complete = not self.partial and executed >= self.passed + max(self.failed, len(self.failures))
         cases = self.cases or tuple(CaseResult(failure.name, "failed") for failure in self.failures)

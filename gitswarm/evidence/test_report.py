@@ -61,7 +61,7 @@ def read_run(
     there are files, and more executed tests, the output's counts hold, and the names are not `complete`.
 
     :param files: path → content. Only files that this command wrote: an agent may have left others.
-    :param ended_well: the command ended with 0: failures that only its output tells were printed by a test.
+    :param ended_well: the command ended with 0: failures that only its output shows were printed by a test.
     :param roots: the folder of the run, without a slash at its end, as paths of tests may begin with it.
     """
     printed = _counted(output)
@@ -74,7 +74,7 @@ def read_run(
         printed = None
     if printed is not None and printed.runs > len(written) and _executed(printed) > _executed(total):
         report, results = printed.report(), results.model_copy(update={"complete": False})
-    if printed is not None and printed.partial and not ended_well:  # it broke off: the file does not tell
+    if printed is not None and printed.partial and not ended_well:  # it broke off: the file does not show that
         report = report.model_copy(update={"partial": True})
         results = results.model_copy(update={"complete": False})
     if report.coverage_percent is None and printed is not None:

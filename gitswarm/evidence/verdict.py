@@ -110,7 +110,7 @@ def _parts(name: str) -> list[str]:
 
 
 class PassClaim(Struct, frozen=True):
-    """Tests are said to pass. `passed` is the number if there is one; `all_green`: none is said to fail."""
+    """A claim that tests pass. `passed` is their number if there is one; `all_green`: it admits no failure."""
 
     text: str
     passed: int | None
@@ -118,7 +118,7 @@ class PassClaim(Struct, frozen=True):
 
 
 class ProgressClaim(Struct, frozen=True):
-    """Something is said to be done; `files` are those that it is said to be done to."""
+    """A claim that something was done; `files`: to which."""
 
     text: str
     files: tuple[str, ...]
@@ -360,7 +360,7 @@ def _overstates(claim: PassClaim, report: TestReport | None) -> bool:
 
 
 def _comparable(facts: Facts) -> bool:
-    """Whether both runs were told whole, by the same tool."""
+    """Whether both runs were reported whole, by the same tool."""
     now, then = facts.check and facts.check.report, facts.previous and facts.previous.report
     return bool(now and then and now.source == then.source and not now.partial and not then.partial)
 

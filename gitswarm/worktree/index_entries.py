@@ -3,7 +3,7 @@
 
 For a submodule `git add` starts `git status` in it, which obeys the configuration that lies there: filters, monitors.
 An agent can write that file, so only HEAD is read and the index written by ourselves; repositories that an agent made
-are taken apart before any git call of ours could run their configuration.
+lose their `.git` before any git call of ours could run their configuration.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def add_unconverted(shadow: Shadow, incoming: Incoming, paths: Sequence[str], le
 
 
 def _enter(shadow: Shadow, incoming: Incoming, lines: Sequence[bytes]) -> None:
-    """Paths that no index can hold get a name beside theirs: what is in the files is not lost."""
+    """Paths that no index can hold get a similar name: what is in the files is not lost."""
     if not _ignores(shadow, incoming, b"".join(lines)):
         return
     for line in lines:
@@ -202,7 +202,7 @@ def _enter(shadow: Shadow, incoming: Incoming, lines: Sequence[bytes]) -> None:
 
 
 def _ignores(shadow: Shadow, incoming: Incoming, lines: bytes) -> bool:
-    """Enters what it can; whether git said that it left a path out, which it does not by its exit code."""
+    """Enters what it can; whether git reported that it left a path out, which it does not by its exit code."""
     entered = shadow.git.succeed("update-index", "-z", "--index-info", stdin=lines, extra_env=incoming.env)
     return b"Ignoring path" in entered.stderr
 

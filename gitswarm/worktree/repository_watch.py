@@ -45,7 +45,7 @@ class RepositoryWatch(Struct):
 
     :param outside: the user's own configuration files, which are never written here.
     :param is_own: whether a hook with this content is one that git-swarm installs.
-    :param agents: end of the e-mail addresses of agents, by which reflogs tell who moved a ref.
+    :param agents: end of the e-mail addresses of agents, by which reflogs show who moved a ref.
     """
 
     shadow: Shadow
@@ -60,7 +60,7 @@ class RepositoryWatch(Struct):
     _seen: tuple[object, ...] = ()
 
     def leave(self) -> None:
-        """From here on every change is the step's, or a person's who works beside it."""
+        """From here on every change is the step's, or a person's who works at the same time."""
         self._files = {path: _content(path) for path in self._paths()}
         roots = {self.common_dir, self.shadow.git_dir}
         folders = {path.parent for path in self._files if path.is_relative_to(self.common_dir)}
@@ -96,7 +96,7 @@ class RepositoryWatch(Struct):
         yield from self.outside
 
     def _put_folders_back(self, kept: Path) -> Iterator[str]:
-        """What a step put in place of a folder is moved aside, before anything is read or written below it."""
+        """What a step put in place of a folder is moved away, before anything is read or written below it."""
         for folder in sorted(self._folders):
             if _is_folder(folder):
                 continue

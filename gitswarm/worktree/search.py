@@ -26,7 +26,7 @@ _OVERLAP = 64_000
 
 _GITLINK = 0o160000
 _LONG_BYTES, _LONG_FILES = 50_000_000, 5_000
-"""From here on a person is told that it takes long."""
+"""From here on it is reported that it takes long."""
 
 _PATIENCE_S = 10.0
 
@@ -36,12 +36,12 @@ _BINARY_BYTES, _HEAD = 64_000_000, 8_000
 
 class Search(Struct, frozen=True):
     """What is looked for, and the tree that the worktree was before: what it or one of the `known` trees holds is not
-    new. `tell`: says to a person what takes long, or was not looked at."""
+    new. `report`: shows to a person what takes long, or was not looked at."""
 
     find: FindSecrets
     before: str
     known: tuple[str, ...] = ()
-    tell: Callable[[str], None] = field(default=lambda _text: None)
+    report: Callable[[str], None] = field(default=lambda _text: None)
 
 
 class Flagged(Struct, frozen=True):
@@ -108,13 +108,13 @@ def _say_what_takes_long(shadow: Shadow, search: Search) -> None:
     files = (Path(folder, name) for folder, _folders, names in os.walk(shadow.path) for name in names)
     size, path = max(((_size(path), path) for path in files), default=(0, shadow.path))
     where = readable(os.fspath(path.relative_to(shadow.path)))
-    search.tell(f"still staging what changed; the biggest file is {where} ({_amount(size)})")
+    search.report(f"still staging what changed; the biggest file is {where} ({_amount(size)})")
 
 
 def _say_how_much(shadow: Shadow, search: Search, changes: Sequence[IndexChange]) -> None:
     size = sum(_size(shadow.path / change.path) for change in changes)
     if size > _LONG_BYTES or len(changes) > _LONG_FILES:
-        search.tell(f"looking through {_amount(size)} in {len(changes)} files for secrets")
+        search.report(f"looking through {_amount(size)} in {len(changes)} files for secrets")
 
 
 def _size(path: Path) -> int:
@@ -143,7 +143,9 @@ def _in_content(shadow: Shadow, incoming: Incoming, search: Search, change: Inde
         is_binary = is_binary or (done == 0 and b"\0" in piece[:_HEAD])
         if is_binary and done >= _BINARY_BYTES:
             size = _amount(_size(shadow.path / change.path))
-            search.tell(f"{readable(change.path)}: binary; only {_amount(done)} of {size} looked through for secrets")
+            search.report(
+                f"{readable(change.path)}: binary; only {_amount(done)} of {size} looked through for secrets"
+            )
             return
         content = tail + piece
         for item in search.find(change.path, content):

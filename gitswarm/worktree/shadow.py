@@ -63,7 +63,7 @@ class Shadow(Struct, frozen=True):
         except FileNotFoundError:
             return ()
         names = (os.fsdecode(name) for name in content.split(b"\0") if name)
-        # The file may be garbled: a name that leads out of the worktree was never one of ours.
+        # The file may be corrupt: a name that leads out of the worktree was never one of ours.
         return tuple(name for name in names if not name.startswith("/") and ".." not in name.split("/"))
 
     def remember_set_up(self, copied: Sequence[str]) -> None:
@@ -88,7 +88,7 @@ class PutAway(Struct, frozen=True):
 
 
 def choose_path(repository: Repository, run_id: str, placement: Placement) -> Path:
-    """`../<repo>.swarm/<run>`: beside the repository, so that no tool in it walks up into the user's files."""
+    """`../<repo>.swarm/<run>`: next to the repository, so that no tool in it walks up into the user's files."""
     main = repository.main_folder
     if placement.override is not None:
         return Path(os.path.normpath(main / placement.override)) / run_id

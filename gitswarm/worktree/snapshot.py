@@ -116,9 +116,11 @@ def _add(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged], also: S
     if copied:
         forget(shadow, copied, incoming.index)
     checked_out = submodule_heads(shadow)
-    apart = [_without(name) for name in (*copied, *checked_out, *left_out)]
+    excluded = [_without(name) for name in (*copied, *checked_out, *left_out)]
     # Without --sparse git refuses as a whole when an agent wrote outside of the sparse patterns.
-    added = shadow.git.succeed(*quiet, "add", "-A", "--sparse", "--", ".", _NOT_OURS, *apart, extra_env=incoming.env)
+    added = shadow.git.succeed(
+        *quiet, "add", "-A", "--sparse", "--", ".", _NOT_OURS, *excluded, extra_env=incoming.env
+    )
     if _LOOPS in added.stderr:
         forget(shadow, _beyond_loops(shadow, incoming), incoming.index)
     enter_submodules(shadow, checked_out, incoming.env)
@@ -282,7 +284,7 @@ def restore(shadow: Shadow, tree: str, run_base: str) -> None:
 
 
 def in_the_way(shadow: Shadow, tree: str) -> list[str]:
-    """Ignored files that cannot stay beside `tree`: it has something at their place, or a file above or below it.
+    """Ignored files that cannot stay with `tree`: it has something at their place, or a file above or below it.
 
     A repository of its own is listed as `name/`.
     """

@@ -357,7 +357,7 @@ def _searched(tool: str, given: Mapping[str, JsonValue], scope: Scope) -> Deny |
 
 
 def _real(path: str, scope: Scope) -> str:
-    inside = path.removeprefix(f"{scope.worktree}/")  # Claude asks with absolute paths, whatever its agent said
+    inside = path.removeprefix(f"{scope.worktree}/")  # Claude asks with absolute paths, whatever its agent wrote
     if inside.startswith(_RUN_BASE):
         return str(scope.worktree / scope.run_base / PurePosixPath(inside.removeprefix(_RUN_BASE)))
     return path

@@ -64,12 +64,12 @@ def deny(rule: str, what: str, instead: str | None = None) -> Deny:
 
 
 def listed(text: str) -> frozenset[str]:
-    """Names apart by blanks."""
+    """Names separated by blanks."""
     return frozenset(text.split())
 
 
 def _phrases(text: str) -> Iterator[str]:
-    """Beginnings of commands, apart by commas; `a|b c|d` are four."""
+    """Beginnings of commands, separated by commas; `a|b c|d` are four."""
     for phrase in text.split(","):
         yield from (" ".join(words) for words in product(*(word.split("|") for word in phrase.split())))
 
@@ -134,7 +134,7 @@ REFUSED: Mapping[str, str] = {
 }
 LONGEST = max(len(phrase.split()) for phrase in REFUSED)
 TELLS = listed("--version -v -V --help -h version")
-"""Arguments with which, alone, every program only tells about itself."""
+"""Arguments with which, alone, every program only prints its version or help."""
 OPTIONS_WITH_VALUE = listed("""
     --prefix --registry --workspace -w --filter -F -C --cwd --dir --manifest-path -f --file -p --package --profile
     --region --project --account --context --kubeconfig --namespace -n --address --vault --config -R --repo

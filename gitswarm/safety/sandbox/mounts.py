@@ -200,7 +200,7 @@ class RepositoryView(Struct, frozen=True):
     own: Path
 
     def mounts(self, git: Git) -> tuple[Mount, ...]:
-        """Makes the copies anew, and tells what is shown where.
+        """The mounts that show it; the copies are made anew.
 
         :param git: on the repository.
         """

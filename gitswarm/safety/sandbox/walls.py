@@ -233,7 +233,7 @@ INSTALL = "install bubblewrap: apt-get install bubblewrap, dnf install bubblewra
 
 
 class Sandbox(Struct, frozen=True):
-    """`wall`: what agents are confined by, before it is told what they may see; None: nothing, and why in `reason`.
+    """`wall`: what agents are confined by, without what they may see; None: nothing, and why in `reason`.
     Both are empty where nobody asked for one. `network`: for people, what they reach. `isolates`: the wall can keep
     them from the network; why it does not, where it should, is in `leak`."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.ledger.message import CommitMessage, Kind
@@ -17,34 +16,31 @@ from gitswarm.records.text import words, written
 _OF_RECORDS = words("Swarm-Engine Swarm-Model Swarm-Status Swarm-Result Swarm-Tokens Swarm-Cost-USD Swarm-Concerns")
 
 
-class ExecutionRecords(Struct, frozen=True):
-    """The records that every step has, and what is made of them."""
+def records_to_json(receipt: Receipt, envelope: Envelope, evidence: Evidence, run_format: int) -> dict[str, bytes]:
+    """Path → content of the records that every step has.
 
-    receipt: Receipt
-    envelope: Envelope
-    evidence: Evidence
+    :param run_format: of the run that they are stored in.
+    """
+    execution = _identity(receipt)
+    return {
+        execution.receipt: receipt.to_json(run_format),
+        execution.envelope: envelope.to_json(),
+        execution.evidence: evidence.to_json(),
+    }
 
-    def to_json(self, execution: Execution, run_format: int) -> dict[str, bytes]:
-        """Path → content.
 
-        :param run_format: of the run that they are stored in.
-        """
-        return {
-            execution.receipt: self.receipt.to_json(run_format),
-            execution.envelope: self.envelope.to_json(),
-            execution.evidence: self.evidence.to_json(),
-        }
-
-    def message(self, execution: Execution, place: Mapping[str, str], seq: int) -> CommitMessage:
-        """
-        :param place: trailers about where in the run the step is executed.
-        :param seq: how many events it has.
-        """
-        known = receipt_trailers(self.receipt) | envelope_trailers(self.envelope) | evidence_trailers(self.evidence)
-        facts = {name: known[name] for name in _OF_RECORDS}
-        trailers = {"Swarm-Kind": Kind.STEP, **execution.trailers, **place, **facts, "Swarm-Seq": str(seq)}
-        summary = self.envelope.summary
-        return CommitMessage(f"{subject_start(execution)}{summary}", summary, trailers)
+def step_message(
+    receipt: Receipt, envelope: Envelope, evidence: Evidence, place: Mapping[str, str], seq: int
+) -> CommitMessage:
+    """
+    :param place: trailers about where in the run the step is executed.
+    :param seq: how many events it has.
+    """
+    execution, summary = _identity(receipt), envelope.summary
+    known = receipt_trailers(receipt) | envelope_trailers(envelope) | evidence_trailers(evidence)
+    facts = {name: known[name] for name in _OF_RECORDS}
+    trailers = {"Swarm-Kind": Kind.STEP, **execution.trailers, **place, **facts, "Swarm-Seq": str(seq)}
+    return CommitMessage(f"{subject_start(execution)}{summary}", summary, trailers)
 
 
 def subject_start(execution: Execution) -> str:
@@ -53,7 +49,7 @@ def subject_start(execution: Execution) -> str:
 
 def receipt_trailers(receipt: Receipt) -> dict[str, str]:
     return {
-        **_identity(receipt),
+        **_identity(receipt).trailers,
         "Swarm-Engine": f"{receipt.engine}/{receipt.mode}",
         "Swarm-Model": receipt.model,
         "Swarm-Result": _result(receipt),
@@ -63,7 +59,7 @@ def receipt_trailers(receipt: Receipt) -> dict[str, str]:
 
 
 def envelope_trailers(envelope: Envelope) -> dict[str, str]:
-    return {**_identity(envelope), "Swarm-Status": envelope.status}
+    return {**_identity(envelope).trailers, "Swarm-Status": envelope.status}
 
 
 def evidence_trailers(evidence: Evidence) -> dict[str, str]:
@@ -94,6 +90,5 @@ def _result(receipt: Receipt) -> Result:
     return Result.SKIPPED if receipt.skipped else Result.SUCCEEDED
 
 
-def _identity(record: Receipt | Envelope) -> dict[str, str]:
-    keys = (record.run_id, record.flow_key, record.step_id, record.iteration, record.agent_key)
-    return Execution(*keys).trailers
+def _identity(record: Receipt | Envelope) -> Execution:
+    return Execution(record.run_id, record.flow_key, record.step_id, record.iteration, record.agent_key)

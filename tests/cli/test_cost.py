@@ -62,7 +62,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Counted:
     steps = ["{id: s1, station: code-implementer}", "{id: s2, station: code-implementer}"]
     made.project.write({".swarm/flows/one.yaml": FLOW.format("one", steps[0])})
     made.project.commit({".swarm/flows/two.yaml": FLOW.format("two", ", ".join(steps))})
-    made.project.swarm("start", "one", "--script", made.project.script(SCRIPT))
+    made.project.swarm("start", "one", "--script", made.project.script(SCRIPT), "--allow-stub")
     return made
 
 

@@ -28,8 +28,8 @@ from gitswarm.runner.step.render import (
     commit_message,
     concern_events,
     end_event,
-    execution_records,
     handoff_events,
+    step_receipt,
     step_records,
 )
 from gitswarm.runner.step.request import copies_of, step_request
@@ -106,21 +106,21 @@ def _ended(result: StepResult, reason: str) -> StepResult:
 def stage_commit(session: Session, step: OpenStep, outcome: StepOutcome) -> StagedCommit:
     """Ends the journal and stores everything that the commit will hold; nothing in the worktree changes."""
     plan, journal, store = step.plan, step.journal, session.store
-    records = execution_records(step, outcome)
+    receipt = step_receipt(step, outcome)
     journal.append(changes_event(outcome))
     for item in session.inbox.waiting():
         journal.append(item.event, origin=item.origin)
     journal.append_all(handoff_events(outcome.envelope))
     journal.append_all(concern_events(outcome.evidence))
-    journal.append(end_event(plan, records, outcome))
-    contents = store.scrubbed({**outcome.artifacts, **step_records(plan, records, outcome)})
+    journal.append(end_event(plan, receipt, outcome))
+    contents = store.scrubbed({**outcome.artifacts, **step_records(plan, receipt, outcome)})
     contents[plan.execution.events] = journal.content
     expired = expired_events(
         plan.execution, session.repository.objects.names(plan.before.tip_tree, plan.execution.events_folder)
     )
     as_they_are = {path for path, content in outcome.artifacts.items() if contents[path] == content}
     return StagedCommit(
-        message=commit_message(plan, records, outcome, len(journal.events)),
+        message=commit_message(plan, receipt, outcome, len(journal.events)),
         author=plan.execution.agent,
         code_tree=outcome.code_tree,
         files={**store.write_blobs(contents), **dict.fromkeys(expired)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from gitswarm.ledger.derived import ExecutionRecords, changes_fields, end_fields
+from gitswarm.ledger.derived import changes_fields, end_fields, records_to_json, step_message
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind, to_jsonl
@@ -28,11 +28,11 @@ def handoff_events(envelope: Envelope) -> list[Event]:
     return events
 
 
-def end_event(plan: StepPlan, records: ExecutionRecords, outcome: StepOutcome) -> Event:
+def end_event(plan: StepPlan, receipt: Receipt, outcome: StepOutcome) -> Event:
     """The last event: the status as it was judged, and the agent's own claim where that was another."""
-    payload, envelope, claim = end_fields(records.receipt), records.envelope, outcome.result.handoff
+    payload, envelope, claim = end_fields(receipt), outcome.envelope, outcome.result.handoff
     if outcome.is_failed:
-        return Event(EventKind.STEP_ERROR, {**payload, "error": records.receipt.error or "failed"})
+        return Event(EventKind.STEP_ERROR, {**payload, "error": receipt.error or "failed"})
     payload["handoff_status"] = envelope.status.value
     if claim is not None and claim.status is not envelope.status:
         payload["claimed_status"] = claim.status.value
@@ -45,11 +45,7 @@ def changes_event(outcome: StepOutcome) -> Event:
     return Event(EventKind.FILE_CHANGES, changes_fields(outcome.evidence))
 
 
-def execution_records(step: OpenStep, outcome: StepOutcome) -> ExecutionRecords:
-    return ExecutionRecords(_receipt(step, outcome), outcome.envelope, outcome.evidence)
-
-
-def _receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
+def step_receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
     plan = step.plan
     result = outcome.result
     receipt = Receipt(
@@ -96,12 +92,12 @@ def _receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
     return receipt.model_copy(update={"routing": loop})
 
 
-def step_records(plan: StepPlan, records: ExecutionRecords, outcome: StepOutcome) -> dict[str, bytes]:
+def step_records(plan: StepPlan, receipt: Receipt, outcome: StepOutcome) -> dict[str, bytes]:
     """The files that git-swarm writes about an execution, but for its events: path → content."""
     execution, proposal = plan.execution, plan.decision.proposal
     return {
         **(proposal_file(execution.run_id, proposal) if proposal else {}),
-        **records.to_json(execution, plan.before.format),
+        **records_to_json(receipt, outcome.envelope, outcome.evidence, plan.before.format),
         execution.transcript(plan.choice.engine): to_jsonl(outcome.result.transcript),
         **({execution.base_tests: outcome.base_tests.to_json()} if outcome.base_tests is not None else {}),
     }
@@ -113,7 +109,7 @@ def proposal_file(run_id: str, proposal: Proposal) -> dict[str, bytes]:
     return {path: proposal.to_json()}
 
 
-def commit_message(plan: StepPlan, records: ExecutionRecords, outcome: StepOutcome, seq: int) -> CommitMessage:
+def commit_message(plan: StepPlan, receipt: Receipt, outcome: StepOutcome, seq: int) -> CommitMessage:
     """
     :param seq: how many events the step has.
     """
@@ -126,7 +122,7 @@ def commit_message(plan: StepPlan, records: ExecutionRecords, outcome: StepOutco
         **({"Swarm-Repeat": str(plan.repeat)} if plan.repeat else {}),
         **({"Swarm-By": "command"} if plan.out_of_band is not None else {}),
     }
-    message = records.message(plan.execution, place, seq)
+    message = step_message(receipt, outcome.envelope, outcome.evidence, place, seq)
     return CommitMessage(message.subject, message.body, {**message.trailers, **outcome.result.trailers})
 
 

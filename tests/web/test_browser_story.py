@@ -20,6 +20,8 @@ def test_a_run_is_followed_and_judged(tmp_path: Path) -> None:
         page.wait_for_selector(f"{uiid('canvas.graph.step:check')}.active rect")
         page.wait_for_selector(f"{uiid('timeline.step:talk/check@1')} >> text={MARKUP}")
         assert page.evaluate("window.__flowStudio.selectStep('write')") is True
+        # The tabs of the step before stand there until then, and would show that step's difference.
+        page.wait_for_selector(f'{uiid("inspector.panel")} h2:has-text("talk/write")')
         page.click(uiid("inspector.tab:diff"))
         page.wait_for_selector(f".d2h-diff-table >> text={MARKUP}")
         open_gate(project)

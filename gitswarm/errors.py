@@ -9,7 +9,7 @@ SwarmError                 exit 1: what went wrong, and the next command to type
 ├── FencedError            exit 75: somebody else took the run over on the hub
 ├── RefMovedError          a compare-and-swap lost
 ├── GitFailedError         git said no
-├── GarbledError           something stored is not what we wrote
+├── CorruptError           something stored is not what we wrote
 ├── StorageError           the disk is full, read-only or closed to us
 ├── SetupFailedError       the worktree could not be prepared
 └── EngineMissingError     an engine is not on this machine, too old, or not told where its provider is
@@ -72,7 +72,7 @@ class GitFailedError(SwarmError):
     pass
 
 
-class GarbledError(SwarmError):
+class CorruptError(SwarmError):
     pass
 
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from tests.conftest import Project
 from tests.hostile import Stopped, stopped_run
 
@@ -172,7 +172,7 @@ def test_a_run_whose_specs_nobody_can_read_can_be_discarded(
     """As those of another version may be: nothing better can be found in the run's own commits."""
 
     def unreadable(*_arguments: object) -> NoReturn:
-        raise GarbledError("specs/flows/three.json is not what git-swarm wrote there", hint="…")
+        raise CorruptError("specs/flows/three.json is not what git-swarm wrote there", hint="…")
 
     monkeypatch.setattr("gitswarm.runner.open_run.read_frozen", unreadable)
     assert stopped.refused("resume").code == 1

@@ -135,7 +135,7 @@ def _routing(decision: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 def understood(opened: Opened, record: StepRecord, path: str, parse: Callable[[bytes], T]) -> T:
     """A file of the step's commit, parsed.
 
-    :raises GarbledError: it holds something else.
+    :raises CorruptError: it holds something else.
     """
     return parsed(parse, stored_file(opened, record, path), opened.layout, f"{record.commit[:12]}:{path}")
 

@@ -181,7 +181,7 @@ Line = Mapping[str, JsonValue]
 def transcript_lines(opened: Opened, record: StepRecord) -> list[Line]:
     """As stored.
 
-    :raises GarbledError: it is no transcript.
+    :raises CorruptError: it is no transcript.
     """
     path = record.execution.transcript(record.engine)
     return understood(opened, record, path, lambda content: [dict(json.loads(each)) for each in content.splitlines()])

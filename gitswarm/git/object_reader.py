@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from gitswarm.git.process import Git
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ObjectReader(ABC):
     @abstractmethod
     def commit(self, commit_id: str) -> Commit:
         """
-        :raises GarbledError: no such commit.
+        :raises CorruptError: no such commit.
         """
 
     @abstractmethod
@@ -80,13 +80,13 @@ class ObjectReader(ABC):
     def file(self, tree_id: str, path: str) -> bytes | None:
         """Content of the file at `path` in a tree; None when there is none.
 
-        :raises GarbledError: there is one, and its object is missing or damaged.
+        :raises CorruptError: there is one, and its object is missing or damaged.
         """
 
     @abstractmethod
     def entries(self, tree_id: str) -> Entries:
         """
-        :raises GarbledError: no such tree.
+        :raises CorruptError: no such tree.
         """
 
     def files_of(self, wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
@@ -171,7 +171,7 @@ class CatFile(ObjectReader):
             return {}
         _id, kind, content = self._object(tree_id)
         if kind != b"tree":
-            raise GarbledError(f"{tree_id} is not a tree", hint=f"git cat-file -t {tree_id}")
+            raise CorruptError(f"{tree_id} is not a tree", hint=f"git cat-file -t {tree_id}")
         return entries_of(content)
 
     def _name(self, tree_id: str, path: str) -> str:
@@ -190,7 +190,7 @@ class CatFile(ObjectReader):
 
     def _refuse_missing(self, tree_id: str, path: str) -> None:
         """
-        :raises GarbledError: the tree names something there that is no submodule; or without a path, always.
+        :raises CorruptError: the tree names something there that is no submodule; or without a path, always.
         """
         if not path:
             raise _missing(tree_id)
@@ -201,7 +201,7 @@ class CatFile(ObjectReader):
     def _raw_commit(self, commit_id: str) -> bytes:
         _id, kind, content = self._object(commit_id)
         if kind != b"commit":
-            raise GarbledError(f"{commit_id} is not a commit", hint=f"git cat-file -t {commit_id}")
+            raise CorruptError(f"{commit_id} is not a commit", hint=f"git cat-file -t {commit_id}")
         return content
 
     def _object(self, object_id: str) -> _Found:
@@ -213,7 +213,7 @@ class CatFile(ObjectReader):
     def _ask(self, names: Sequence[str]) -> list[_Found | None]:
         """What each of the names stands for; None: nothing that is here.
 
-        :raises GarbledError: git cannot read it.
+        :raises CorruptError: git cannot read it.
         """
         given, taken = self._pipes()
         try:
@@ -266,8 +266,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.communicate()
 
 
-def _missing(object_id: str) -> GarbledError:
-    return GarbledError(f"object {object_id} is missing or damaged", hint="git fsck --full   (says what else is)")
+def _missing(object_id: str) -> CorruptError:
+    return CorruptError(f"object {object_id} is missing or damaged", hint="git fsck --full   (says what else is)")
 
 
 def _parsed(commit_id: str, raw: bytes) -> Commit:

@@ -9,7 +9,7 @@ from pathlib import Path
 from sys import intern  # pygit2 1.21 never lets go of a name that it looked up: so each is kept once
 from typing import Any, TypeVar
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.object_reader import (
     DIRECTORY,
@@ -84,7 +84,7 @@ class Objects(ObjectReader):
         try:
             return self._repository[object_id]
         except (KeyError, ValueError, pygit2.GitError) as error:
-            raise GarbledError(
+            raise CorruptError(
                 f"object {object_id} is missing or damaged", hint="git fsck --full   (says what else is)"
             ) from error
 
@@ -109,11 +109,11 @@ class Objects(ObjectReader):
 
     def read_blob(self, blob_id: str) -> bytes:
         """
-        :raises GarbledError: no such blob.
+        :raises CorruptError: no such blob.
         """
         found = self._fetched(blob_id)
         if not isinstance(found, pygit2.Blob):
-            raise GarbledError(f"{blob_id} is not a blob", hint=f"git cat-file -t {blob_id}")
+            raise CorruptError(f"{blob_id} is not a blob", hint=f"git cat-file -t {blob_id}")
         return found.data
 
     def write_commit(self, new: NewCommit) -> str:
@@ -137,7 +137,7 @@ class Objects(ObjectReader):
     def commit(self, commit_id: str) -> Commit:
         found = self._get(commit_id)
         if not isinstance(found, pygit2.Commit):
-            raise GarbledError(f"{commit_id} is not a commit", hint=f"git cat-file -t {commit_id}")
+            raise CorruptError(f"{commit_id} is not a commit", hint=f"git cat-file -t {commit_id}")
         parents = tuple(str(parent) for parent in found.parent_ids)
         return Commit(str(found.id), str(found.tree_id), parents, found.message)
 
@@ -299,7 +299,7 @@ class Objects(ObjectReader):
 
     def _fetched(self, object_id: str) -> Any:
         """
-        :raises GarbledError: it is not here, and cannot be had.
+        :raises CorruptError: it is not here, and cannot be had.
         """
         with suppress(ValueError, pygit2.GitError):
             found = self._repository.get(object_id)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 
 _ID = re.compile(r"[0-9a-f]{40}")
 _DEEPEST = 5  # as git follows symbolic refs
@@ -25,7 +25,7 @@ class RefReader(ABC):
     def read(self, name: str) -> str | None:
         """Id that a ref holds, or None.
 
-        :raises GarbledError: its file holds something else.
+        :raises CorruptError: its file holds something else.
         """
 
     @abstractmethod
@@ -36,7 +36,7 @@ class RefReader(ABC):
         """Ids of these by name; "": it is damaged."""
         found = dict.fromkeys(self.list(prefix), "")
         for name in found:
-            with suppress(GarbledError):
+            with suppress(CorruptError):
                 found[name] = self.read(name) or ""
         return found
 
@@ -69,7 +69,7 @@ class RefFiles(RefReader):
         found = {name: packed[name] for name in self._packed_names(prefix)}
         for name in self._loose_names(prefix):
             found[name] = ""
-            with suppress(GarbledError):
+            with suppress(CorruptError):
                 found[name] = self.read(name) or ""
         return dict(sorted(found.items()))
 
@@ -108,10 +108,10 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def damaged_ref(name: str, common_dir: Path, why: str) -> GarbledError:
+def damaged_ref(name: str, common_dir: Path, why: str) -> CorruptError:
     # git itself does not delete such a ref.
     path = shlex.quote(str(common_dir / name))
     if name == ARCHIVE_REF:
         hint = f"git fsck --lost-found   (then, with its newest 'git-swarm archive': git update-ref {name} COMMIT)"
-        return GarbledError(f"{name} is damaged: {why}; what is archived is found by no other ref", hint=hint)
-    return GarbledError(f"{name} is damaged: {why}", hint=f"rm {path}   (then: git swarm list)")
+        return CorruptError(f"{name} is damaged: {why}; what is archived is found by no other ref", hint=hint)
+    return CorruptError(f"{name} is damaged: {why}", hint=f"rm {path}   (then: git swarm list)")

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.object_reader import DIRECTORY, EMPTY_TREE, Person, hash_object
 from gitswarm.git.process import Git
@@ -78,7 +78,7 @@ class SealedObjects:
 
     def read(self, object_id: str, kind: Kind) -> bytes:
         """
-        :raises GarbledError: it is not here, it is damaged, or it is something else.
+        :raises CorruptError: it is not here, it is damaged, or it is something else.
         """
         try:
             try:
@@ -88,11 +88,11 @@ class SealedObjects:
                 number, content = self._odb.read(object_id)
         except (KeyError, ValueError, OSError, pygit2.GitError) as error:
             why = "is missing" if isinstance(error, KeyError) else "is damaged"
-            raise _garbled(object_id, why) from error
+            raise _corrupt(object_id, why) from error
         self._sound.add(object_id)
         found = _KINDS.get(number, "unknown")
         if found != kind:
-            raise _garbled(object_id, f"is not a {kind} but a {found}")
+            raise _corrupt(object_id, f"is not a {kind} but a {found}")
         return content
 
     def has(self, object_id: str) -> bool:
@@ -103,7 +103,7 @@ class SealedObjects:
 
     def commit(self, commit_id: str) -> SealedCommit:
         """
-        :raises GarbledError: as `read`.
+        :raises CorruptError: as `read`.
         """
         known = self._commits.get(commit_id)
         if known is None:
@@ -112,7 +112,7 @@ class SealedObjects:
 
     def tree(self, tree_id: str) -> Entries:
         """
-        :raises GarbledError: as `read`.
+        :raises CorruptError: as `read`.
         """
         return _entries(self._raw_entries(tree_id))
 
@@ -123,14 +123,14 @@ class SealedObjects:
             content = self.read(tree_id, "tree")
             found = _ENTRY.findall(content)
             if sum(map(len, found)) != len(content):
-                raise _garbled(tree_id, "is not a tree that git can read")
+                raise _corrupt(tree_id, "is not a tree that git can read")
             known = self._trees[tree_id] = dict.fromkeys(found)
         return known
 
     def entry(self, tree_id: str, path: str) -> TreeEntry | None:
         """What lies at `path` (slashes), or None.
 
-        :raises GarbledError: as `read`.
+        :raises CorruptError: as `read`.
         """
         folder, _slash, name = path.rpartition("/")
         if folder:
@@ -144,14 +144,14 @@ class SealedObjects:
     def files(self, tree_id: str) -> list[tuple[str, TreeEntry]]:
         """Everything below a tree that is no folder, with its path.
 
-        :raises GarbledError: as `read`.
+        :raises CorruptError: as `read`.
         """
         return [(each.path, each.after) for each in self.changes(EMPTY_TREE, tree_id) if each.after is not None]
 
     def changes(self, old: str, new: str, folder: str = "") -> list[TreeChange]:
         """What differs between two trees, in the order of the names; folders that are equal are not opened.
 
-        :raises GarbledError: as `read`.
+        :raises CorruptError: as `read`.
         """
         if old == new:
             return []
@@ -174,7 +174,7 @@ class SealedObjects:
 
         Nothing is written; a folder that would become empty goes too, as git does not know empty folders.
 
-        :raises GarbledError: as `read`.
+        :raises CorruptError: as `read`.
         """
         head, slash, rest = path.partition("/")
         entries = dict(self.tree(tree_id))
@@ -234,5 +234,5 @@ def _person(line: bytes) -> Person:
     return Person(name.strip(), rest.partition(">")[0])
 
 
-def _garbled(object_id: str, why: str) -> GarbledError:
-    return GarbledError(f"object {object_id} {why}", hint="git fsck --full   (says what else is)")
+def _corrupt(object_id: str, why: str) -> CorruptError:
+    return CorruptError(f"object {object_id} {why}", hint="git fsck --full   (says what else is)")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gitswarm.errors import GarbledError, NotFoundError
+from gitswarm.errors import CorruptError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.ref_files import ARCHIVE_REF, RefReader
 from gitswarm.ledger.layout import RunLayout
@@ -100,7 +100,7 @@ def bring_commits_back(repository: RepositoryReader, printed: bytes) -> None:
     """Writes those that are missing.
 
     :param printed: what the archive has of them.
-    :raises GarbledError: the archive was made by somebody else.
+    :raises CorruptError: the archive was made by somebody else.
     """
     stored = printed_objects(printed)
     asked = "".join(f"{commit_id}\n" for commit_id in stored).encode()
@@ -108,7 +108,7 @@ def bring_commits_back(repository: RepositoryReader, printed: bytes) -> None:
     for commit_id in (line.partition(" ")[0] for line in listed if line.endswith(" missing")):
         written = repository.git.output("hash-object", "-t", "commit", "-w", "--stdin", stdin=stored[commit_id])
         if written.decode().strip() != commit_id:
-            raise GarbledError(f"{ARCHIVE_REF} holds another commit for {commit_id}", hint="git fsck --full")
+            raise CorruptError(f"{ARCHIVE_REF} holds another commit for {commit_id}", hint="git fsck --full")
 
 
 def printed_objects(printed: bytes) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from gitswarm.errors import GarbledError, NotFoundError
+from gitswarm.errors import CorruptError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import archived_runs, discarded_runs, read_archived
 from gitswarm.ledger.layout import RunLayout
@@ -146,12 +146,12 @@ T = TypeVar("T")
 def parsed(parse: Callable[[bytes], T], content: bytes, layout: RunLayout, where: str) -> T:
     """What we wrote, read again.
 
-    :raises GarbledError: it is not what we wrote: somebody made the commit anew.
+    :raises CorruptError: it is not what we wrote: somebody made the commit anew.
     """
     try:
         return parse(content)
     except ValueError as error:  # what pydantic, json and a decoder raise alike
-        raise GarbledError(
+        raise CorruptError(
             f"{where} is not what git-swarm wrote there", hint=f"git swarm resume {layout.run_id}"
         ) from error
 
@@ -159,7 +159,7 @@ def parsed(parse: Callable[[bytes], T], content: bytes, layout: RunLayout, where
 def step_json(repository: RepositoryReader, state: RunState, record: StepRecord, path: str) -> Any:
     """The JSON in a file of a step's commit; {} where it has no such file.
 
-    :raises GarbledError: it is not what we wrote.
+    :raises CorruptError: it is not what we wrote.
     """
     content = repository.objects.file(record.tree, path) or b"{}"
     return parsed(json.loads, content, state.layout, f"{record.commit[:12]}:{path}")

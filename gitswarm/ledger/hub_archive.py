@@ -9,7 +9,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from gitswarm.errors import GarbledError, GitFailedError
+from gitswarm.errors import CorruptError, GitFailedError
 from gitswarm.git.object_reader import entries_of
 from gitswarm.git.reader import RepositoryReader, open_reader
 from gitswarm.git.ref_files import ARCHIVE_REF
@@ -111,7 +111,7 @@ def overviews_on_hub(
 
     :param tip: the archive's commit over there.
     :raises GitFailedError: it cannot be reached.
-    :raises GarbledError: the archive was made by somebody else, or is gone.
+    :raises CorruptError: the archive was made by somebody else, or is gone.
     """
     file = kept_folder(repository) / "archive"
     kept, seen = read_kept(file), dict[str, bytes]()
@@ -137,7 +137,7 @@ def overviews_on_hub(
             found = [overview_of(json.loads(each)) for each in files]
         except (LookupError, TypeError, ValueError) as error:
             hint = f"git ls-remote {remote.name} {ARCHIVE_REF}"
-            raise GarbledError(f"the archive on {remote.name} cannot be read: {error}", hint=hint) from error
+            raise CorruptError(f"the archive on {remote.name} cannot be read: {error}", hint=hint) from error
     keep(file, seen, kept)
     return found
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from gitswarm.errors import GarbledError, GitFailedError, NotFoundError, SwarmError
+from gitswarm.errors import CorruptError, GitFailedError, NotFoundError, SwarmError
 from gitswarm.git.object_reader import EMPTY_TREE, NewCommit
 from gitswarm.git.owners import clone_id, this_host
 from gitswarm.git.reader import RepositoryReader
@@ -91,7 +91,7 @@ def find_on_hub(repository: RepositoryReader, remote: Remote, text: str | None) 
 def refs_here(repository: RepositoryReader, layout: RunLayout) -> dict[str, str]:
     """Every ref of the run, as the hub is to have it: id by name.
 
-    :raises GarbledError: one is damaged.
+    :raises CorruptError: one is damaged.
     """
     refs = repository.refs
     names = (name for folder in layout.ref_patterns[1:] for name in refs.list(folder.removesuffix("*")))
@@ -155,7 +155,7 @@ def look_at_hub(
             leases[run] = _parsed(run, found.get(commits[run], b""))
         except msgspec.DecodeError as error:
             hint = f"git ls-remote {remote.name} {RunLayout(run).lease_ref}"
-            unreadable.append(GarbledError(f"the lease of {run} on {remote.name} cannot be read: {error}", hint=hint))
+            unreadable.append(CorruptError(f"the lease of {run} on {remote.name} cannot be read: {error}", hint=hint))
     return OnHub(refs, leases, tuple(unreadable))
 
 

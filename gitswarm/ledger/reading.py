@@ -106,7 +106,7 @@ def live_journals(repository: RepositoryReader, layout: RunLayout) -> list[OpenJ
 
 def run_spec(repository: RepositoryReader, state: RunState) -> RunSpec:
     """
-    :raises GarbledError: the run's first commit lacks its spec, or holds something else in its place.
+    :raises CorruptError: the run's first commit lacks its spec, or holds something else in its place.
     """
     tree = repository.objects.commit(state.run_commit).tree
     content = repository.objects.file(tree, state.layout.spec) or b""
@@ -168,7 +168,7 @@ class StepFiles(Struct, frozen=True):
 
 def step_files(repository: RepositoryReader, state: RunState) -> list[StepFiles]:
     """
-    :raises GarbledError: one of them is not what git-swarm wrote there.
+    :raises CorruptError: one of them is not what git-swarm wrote there.
     """
     steps = state.steps
     envelopes = _read(repository, state, [step.execution.envelope for step in steps], Envelope.from_json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gitswarm.errors import GarbledError, NotFoundError, RefMovedError
+from gitswarm.errors import CorruptError, NotFoundError, RefMovedError
 from gitswarm.git.object_reader import NewCommit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
@@ -54,7 +54,7 @@ def wisdom_file(run_id: str) -> str:
 
 def read_wisdom(repository: RepositoryReader) -> Wisdom:
     """
-    :raises GarbledError: the ref leads to something else than our commits.
+    :raises CorruptError: the ref leads to something else than our commits.
     """
     tip = repository.refs.read(WISDOM_REF)
     return wisdom_at(repository, tip) if tip is not None else Wisdom()
@@ -66,9 +66,9 @@ def wisdom_at(repository: RepositoryReader, commit: str) -> Wisdom:
         tree = repository.objects.commit(commit).tree
         names = sorted(repository.objects.entries(tree), reverse=True)
         contents = repository.objects.files_of([(tree, name) for name in names])
-    except GarbledError as error:
+    except CorruptError as error:
         hint = f"git update-ref -d {WISDOM_REF}   (what earlier runs taught goes with it)"
-        raise GarbledError(f"{WISDOM_REF}: {error.message}", hint=hint) from error
+        raise CorruptError(f"{WISDOM_REF}: {error.message}", hint=hint) from error
     runs = [(name, _parsed(name, content)) for name, content in zip(names, contents, strict=True)]
     return Wisdom(
         tuple(run for _name, run in runs if run is not None),

@@ -103,7 +103,7 @@ def concern_fields(repository: RepositoryReader, state: RunState) -> tuple[Conce
 
 def spec_fields(repository: RepositoryReader, state: RunState) -> SpecFields:
     """
-    :raises GarbledError: the run's first commit lacks its spec, or holds something else in its place.
+    :raises CorruptError: the run's first commit lacks its spec, or holds something else in its place.
     """
     tree = repository.objects.commit(state.run_commit).tree
     content = repository.objects.file(tree, state.layout.spec) or b""
@@ -156,7 +156,7 @@ def timings(repository: RepositoryReader, state: RunState) -> list[Timing]:
     """Of all steps.
 
     :raises NotFoundError: one has no receipt.
-    :raises GarbledError: what it has is none.
+    :raises CorruptError: what it has is none.
     """
     places = [(record.tree, record.execution.receipt) for record in state.steps]
     contents = repository.objects.files_of(places)

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.ledger.approval import newest_landing
@@ -82,7 +82,7 @@ def run_rows(repository: RepositoryReader, source: RunSource, known: Known) -> R
     """
     :param known: what does not belong to the run as it is now, as after a rollback, has all of it read again.
     :raises NotFoundError: the run is gone.
-    :raises GarbledError: it stored something that is not what git-swarm writes.
+    :raises CorruptError: it stored something that is not what git-swarm writes.
     """
     with _readable(repository, source):
         run = _Run(repository, source)
@@ -91,7 +91,7 @@ def run_rows(repository: RepositoryReader, source: RunSource, known: Known) -> R
         return rows
 
 
-def first_fault(repository: RepositoryReader, source: RunSource) -> GarbledError | None:
+def first_fault(repository: RepositoryReader, source: RunSource) -> CorruptError | None:
     """The first thing that the run stored and that is not what git-swarm writes."""
     with _readable(repository, source):
         return next(_Run(repository, source).faults(), None)
@@ -139,7 +139,7 @@ class _Run:
         for commit, content in zip(new, contents, strict=True):
             events += event_lines(content or b"", self._layout.run_id, commit)
 
-    def faults(self) -> Iterator[GarbledError]:
+    def faults(self) -> Iterator[CorruptError]:
         for commit, (tree, path) in self._events.items():
             content = self._repository.objects.file(tree, path) or b""
             for number, line in enumerate(_lines(content), 1):
@@ -155,13 +155,13 @@ class _Run:
 
     def _fault(
         self, read: Callable[[bytes], object], content: bytes, where: str, line: int | None = None
-    ) -> Iterator[GarbledError]:
+    ) -> Iterator[CorruptError]:
         try:
             read(content)
         except ValueError:
             at = f"line {line} of {where}" if line else where
             hint = f"git swarm verify {self._layout.run_id}   (the file: git show {where})"
-            yield GarbledError(f"{self._layout.run_id}: {at} is not what git-swarm wrote there", hint=hint)
+            yield CorruptError(f"{self._layout.run_id}: {at} is not what git-swarm wrote there", hint=hint)
 
     def _own(self, row: Row) -> Row:
         return {"run_id": self._layout.run_id, **row}

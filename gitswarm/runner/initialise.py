@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.safety.guard import (
@@ -105,13 +105,13 @@ def missing_parts(repository: Repository) -> list[Path]:
 def read_manifest(repository: Repository) -> InstallManifest:
     """What `init` changed so far.
 
-    :raises GarbledError: the record cannot be read.
+    :raises CorruptError: the record cannot be read.
     """
     path = _record_path(repository)
     try:
         return InstallManifest.from_json(path.read_bytes()) if path.exists() else InstallManifest()
     except ValueError as error:
-        raise GarbledError(f"{path} is not what git-swarm wrote", hint=f"less {path}") from error
+        raise CorruptError(f"{path} is not what git-swarm wrote", hint=f"less {path}") from error
 
 
 def _record_path(repository: Repository) -> Path:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.errors import GarbledError, SwarmError
+from gitswarm.errors import CorruptError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.journal import OpenJournal
@@ -54,7 +54,7 @@ def open_run(
     """
     :param adopt: commits that people put on the branch become uncommitted edits, to be adopted as a step.
     :param executes: without it specs that cannot be read are none: nothing keeps such a run from being discarded.
-    :raises GarbledError: its specs are not what git-swarm wrote there.
+    :raises CorruptError: its specs are not what git-swarm wrote there.
     :raises SwarmError: there are such commits and they are not to be adopted.
     :raises RunHeldError: a live process owns the run.
     :raises NotFoundError: no such run.
@@ -63,7 +63,7 @@ def open_run(
     first = _first_look(repository, layout)
     try:
         specs = read_frozen(repository, layout, repository.objects.commit(first.run_commit).tree)
-    except GarbledError:
+    except CorruptError:
         if executes:
             raise
         specs = FrozenSpecs({}, {}, {}, Fragments({}), ModelPolicy(categories={}, engines={}), {}, None)

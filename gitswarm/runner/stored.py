@@ -35,14 +35,14 @@ T = TypeVar("T")
 
 def envelope_of(session: Session, record: StepRecord) -> Envelope | None:
     """
-    :raises GarbledError: it is not what git-swarm wrote there.
+    :raises CorruptError: it is not what git-swarm wrote there.
     """
     return _read_record(session, record, record.execution.envelope, Envelope.from_json)
 
 
 def evidence_of(session: Session, record: StepRecord) -> Evidence | None:
     """
-    :raises GarbledError: as `envelope_of`.
+    :raises CorruptError: as `envelope_of`.
     """
     return _read_record(session, record, record.execution.evidence, Evidence.from_json)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from gitswarm.errors import GarbledError, SwarmError
+from gitswarm.errors import CorruptError, SwarmError
 from gitswarm.git.process import Git, RunningGit
 from gitswarm.git.ref_files import RefFiles
 from gitswarm.git.refs import Refs
@@ -212,7 +212,7 @@ class RepositoryWatch(Struct):
 def _read_ref(reader: RefFiles, name: str) -> str | None:
     try:
         return reader.read(name)
-    except (GarbledError, OSError):  # a damaged ref of somebody else's
+    except (CorruptError, OSError):  # a damaged ref of somebody else's
         return None
 
 

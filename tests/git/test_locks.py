@@ -289,13 +289,13 @@ def test_holding_gc_keeps_the_file_young(project: Project) -> None:
         assert path.stat().st_mtime > 1_000_000_000
 
 
-def test_a_garbled_owner_file_hides_nobody(project: Project) -> None:
+def test_a_corrupt_owner_file_hides_nobody(project: Project) -> None:
     with owning(project, RUN):
         (project.root / f".git/swarm/locks/{RUN}.owner").write_text("{", encoding="utf-8")
         assert locks(project).owner(RUN) == Owner(0, "unknown", "")
 
 
-def test_a_garbled_owner_file_of_another_run_does_not_keep_gc(project: Project) -> None:
+def test_a_corrupt_owner_file_of_another_run_does_not_keep_gc(project: Project) -> None:
     folder = project.root / ".git/swarm/locks"
     folder.mkdir(parents=True)
     (folder / f"{OTHER}.owner").write_text(json.dumps({"pid": "x"}), encoding="utf-8")

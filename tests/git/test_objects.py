@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from gitswarm.git.object_reader import EMPTY_TREE, NewCommit, Person
 from gitswarm.git.objects import Objects
 from gitswarm.git.repository import open_repository
@@ -183,7 +183,7 @@ def test_an_identity_that_git_itself_would_clean_up_makes_a_commit(project: Proj
 
 def test_an_object_that_is_no_commit_is_not_read_as_one(project: Project) -> None:
     objects = objects_of(project)
-    with pytest.raises(GarbledError):
+    with pytest.raises(CorruptError):
         objects.commit(objects.write_blob(b""))
 
 

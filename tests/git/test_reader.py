@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from gitswarm.git.reader import RepositoryReader, open_reader
 from gitswarm.git.repository import Repository, open_repository
 from tests.conftest import Project
@@ -138,11 +138,11 @@ def test_a_missing_object_is_named_and_the_next_question_is_answered(project: Pr
     tree, blob = project.git("rev-parse", "HEAD^{tree}"), project.git("rev-parse", "HEAD:README.md")
     (project.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
     for one in both:
-        with pytest.raises(GarbledError, match=f"object {blob} is missing or damaged"):
+        with pytest.raises(CorruptError, match=f"object {blob} is missing or damaged"):
             one.objects.file(tree, "README.md")
-        with pytest.raises(GarbledError, match=f"object {'1' * 40} is missing or damaged"):
+        with pytest.raises(CorruptError, match=f"object {'1' * 40} is missing or damaged"):
             one.objects.commit("1" * 40)
-        with pytest.raises(GarbledError, match="is not a commit"):
+        with pytest.raises(CorruptError, match="is not a commit"):
             one.objects.commit(tree)
         assert one.objects.file(tree, "big.bin") is not None
 
@@ -162,7 +162,7 @@ def test_a_damaged_object_is_named_and_the_next_question_is_answered(project: Pr
     for each in damaged(content):
         path.write_bytes(each)
         reader, _known = read_twice(project)
-        with pytest.raises(GarbledError, match=f"object {head} is missing or damaged"):
+        with pytest.raises(CorruptError, match=f"object {head} is missing or damaged"):
             reader.objects.commit(head)
         assert reader.objects.commit(before).id == before
 

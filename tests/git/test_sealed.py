@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from gitswarm.git.merge import merging_repository
 from gitswarm.git.object_reader import EMPTY_TREE, Person
 from gitswarm.git.repository import open_repository
@@ -101,7 +101,7 @@ def test_a_folder_in_a_tree_is_replaced_as_if_it_was_written(
 def test_what_is_no_tree_is_said(project: Project, kind: str, why: str) -> None:
     found = {"blob": "HEAD:README.md", "commit": "HEAD"}.get(kind)
     object_id = project.git("rev-parse", found) if found else "1" * 40
-    with pytest.raises(GarbledError, match=f"^object {object_id} {why}$"):
+    with pytest.raises(CorruptError, match=f"^object {object_id} {why}$"):
         sealed(project).tree(object_id)
 
 
@@ -110,13 +110,13 @@ def test_a_tree_of_other_bytes_is_none(project: Project, content: bytes) -> None
     path = project.root / "bytes"
     path.write_bytes(content)
     tree = project.git("hash-object", "--literally", "-w", "-t", "tree", str(path))
-    with pytest.raises(GarbledError, match="is not a tree that git can read"):
+    with pytest.raises(CorruptError, match="is not a tree that git can read"):
         sealed(project).tree(tree)
 
 
 @pytest.mark.parametrize("object_id", ["", "zzz", "1234"])
 def test_what_is_no_id_names_nothing(project: Project, object_id: str) -> None:
-    with pytest.raises(GarbledError, match=r"is damaged|is missing"):
+    with pytest.raises(CorruptError, match=r"is damaged|is missing"):
         sealed(project).read(object_id, "blob")
 
 

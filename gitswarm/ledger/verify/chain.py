@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMATS, Kind, parse_message
@@ -63,7 +63,7 @@ def walk(objects: SealedObjects, layout: RunLayout, tip: str, base: str | None) 
     while cursor != base:
         try:
             commit = objects.commit(cursor)
-        except GarbledError as error:
+        except CorruptError as error:
             chain.findings.append(Mismatch(commit=cursor, check="objects", message=error.message))
             break
         message = parse_message(commit.message)
@@ -260,7 +260,7 @@ def _copied_from(objects: SealedObjects, item: ChainCommit, found: Chain) -> Cha
         return item
     try:
         commit = objects.commit(name)
-    except (GarbledError, ValueError) as error:
+    except (CorruptError, ValueError) as error:
         found.findings.append(item.finding("objects", f"{REBASED_FROM} names {name}: {error}"))
         return item
     message = parse_message(commit.message)
@@ -279,7 +279,7 @@ def _differences(objects: SealedObjects, copy: ChainCommit, origin: ChainCommit)
     folder = copy.layout.base
     try:
         entries = [objects.entry(commit.tree, folder) for commit in (one, other)]
-    except GarbledError as error:
+    except CorruptError as error:
         yield copy.finding("objects", error.message)
         return
     if entries[0] != entries[1]:
@@ -296,7 +296,7 @@ def _tested_code(objects: SealedObjects, chain: Chain, found: Chain) -> Iterator
     try:
         origin = objects.commit(copies[newest.id])
         codes = {objects.with_folder(commit.tree, RUNS_FOLDER, None) for commit in (newest.commit, origin)}
-    except GarbledError as error:
+    except CorruptError as error:
         yield newest.finding("objects", error.message)
         return
     if len(codes) > 1:
@@ -307,7 +307,7 @@ def _executed(objects: SealedObjects, parents: tuple[str, ...]) -> str | None:
     """The commit that executing a parent's step made."""
     try:
         commit: SealedCommit = objects.commit(parents[0])
-    except (GarbledError, IndexError):
+    except (CorruptError, IndexError):
         return None
     message = parse_message(commit.message)
     return message.trailers.get(REBASED_FROM, commit.id) if message is not None else commit.id

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct, field
 
-from gitswarm.errors import GarbledError
+from gitswarm.errors import CorruptError
 from gitswarm.git.object_reader import EMPTY_TREE, GITLINK
 from gitswarm.git.sealed import SealedCommit, SealedObjects, TreeChange
 from gitswarm.ledger.finding import events_path
@@ -182,7 +182,7 @@ class LinkReader(Struct):
             known = self._notes.get(blob_id)
             if known is None:
                 known = self._notes[blob_id] = RoutingNote.of(self.objects.read(blob_id, "blob"))
-        except GarbledError as error:
+        except CorruptError as error:
             self.findings.append(where(error.message))
         return known
 
@@ -190,7 +190,7 @@ class LinkReader(Struct):
         try:
             before = self.objects.commit(item.parent).tree if item.parent else EMPTY_TREE
             return self.objects.changes(before, item.commit.tree)
-        except GarbledError as error:
+        except CorruptError as error:
             self.findings.append(item.finding("objects", error.message))
             return ()
 
@@ -198,7 +198,7 @@ class LinkReader(Struct):
         """Id of a file in the commit's tree."""
         try:
             found = self.objects.entry(item.commit.tree, path)
-        except GarbledError:
+        except CorruptError:
             return None  # a finding where the changes are read
         return found.id if found and not found.is_folder and found.mode != GITLINK else None
 
@@ -208,7 +208,7 @@ class LinkReader(Struct):
         for path in sorted(blobs):
             try:
                 content = self.objects.read(blobs[path], "blob")
-            except GarbledError as error:
+            except CorruptError as error:
                 self.findings.append(item.finding("objects", error.message, shown(path)))
                 unreadable.add(path)
                 continue
@@ -236,7 +236,7 @@ class LinkReader(Struct):
                 if message is None or message.trailers.get("Swarm-Run") != layout.run_id:
                     return None
                 found = objects.entry(commit.tree, events_path(layout, message.trailers))
-            except (GarbledError, LookupError, ValueError):
+            except (CorruptError, LookupError, ValueError):
                 return None
             self._events[layout, parent] = found.id if found else None
         return self._events[layout, parent]

@@ -10,7 +10,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from gitswarm.errors import GarbledError, SwarmError
+from gitswarm.errors import CorruptError, SwarmError
 from gitswarm.git.merge import merging_repository
 from gitswarm.git.refs import Refs
 from gitswarm.git.repository import Repository
@@ -54,7 +54,7 @@ def noted(refs: Refs, reader: LinkReader, ref: str) -> dict[str, str] | None:
         files = reader.objects.files(reader.objects.commit(tip).tree)
         found = ((path.replace("/", ""), entry.id) for path, entry in files)
         return {name: blob_id for name, blob_id in found if _ID.fullmatch(name)}
-    except GarbledError as error:
+    except CorruptError as error:
         reader.findings.append(Mismatch(check="notes", path=ref, message=error.message))
         return {}
 
@@ -80,7 +80,7 @@ def _message_lines(refs: Refs, objects: SealedObjects, name: str) -> dict[str, s
     commit = _read(refs, name)
     try:
         message = objects.commit(commit).message if commit else ""
-    except GarbledError:
+    except CorruptError:
         return {}
     pairs = (line.partition(": ") for line in message.split("\n"))
     return {key: value for key, colon, value in pairs if colon}
@@ -98,7 +98,7 @@ def _read(refs: Refs, name: str) -> str | None:
     """None also for a ref that is damaged: git itself says so everywhere."""
     try:
         return refs.read(name)
-    except GarbledError:
+    except CorruptError:
         return None
 
 
@@ -120,7 +120,7 @@ def statements(link: Link) -> list[Statement]:
 def code_tree(objects: SealedObjects, tree: str, base_tree: str) -> str:
     """Id of a tree of the run with `.swarm/runs` of what it branched off.
 
-    :raises GarbledError: something of it cannot be read.
+    :raises CorruptError: something of it cannot be read.
     """
     runs = objects.entry(base_tree, RUNS_FOLDER)
     return objects.with_folder(tree, RUNS_FOLDER, runs.id if runs and runs.is_folder else None)
@@ -157,7 +157,7 @@ def _code(objects: SealedObjects, commit: str, base: str) -> str | None:
     """None: it cannot be read, which is a finding elsewhere; or it is no commit at all."""
     try:
         return code_tree(objects, objects.commit(commit).tree, objects.commit(base).tree)
-    except GarbledError:
+    except CorruptError:
         return None
 
 

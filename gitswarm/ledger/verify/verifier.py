@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
-from gitswarm.errors import GarbledError, SwarmError
+from gitswarm.errors import CorruptError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import ApprovalKind
 from gitswarm.ledger.layout import RunLayout
@@ -50,7 +50,7 @@ from gitswarm.ledger.verify.run_refs import (
 def verify_run(repository: Repository, layout: RunLayout, trusted: str | None = None) -> Report:
     """
     :param trusted: id of a commit that the run is known to have had; None: what remotes and branches say.
-    :raises GarbledError: the ref of the branch, or of the base, is damaged.
+    :raises CorruptError: the ref of the branch, or of the base, is damaged.
     """
     objects = repository.sealed_objects()
     tip = repository.refs.read(layout.branch) or ""
@@ -137,7 +137,7 @@ class _Verification(Struct):
         for commit_id, layout in held.items():
             try:
                 commit = self.reader.objects.commit(commit_id)
-            except (GarbledError, ValueError) as error:
+            except (CorruptError, ValueError) as error:
                 self.findings.append(Mismatch(commit=commit_id, check="objects", message=str(error)))
                 continue
             message = parse_message(commit.message)
@@ -187,7 +187,7 @@ class _Verification(Struct):
         ]
         try:
             self.findings += check_ref(standing, layout, self.repository.refs.read(layout.approval_ref))
-        except GarbledError as error:
+        except CorruptError as error:
             self.findings.append(Mismatch(check="approval", path=layout.approval_ref, message=error.message))
         begun = self.begun.get(layout.run_id)
         spec = begun.spec if begun is not None else None
@@ -223,7 +223,7 @@ class _Verification(Struct):
                 found.add(cursor)
                 try:
                     parents = objects.commit(cursor).parents
-                except GarbledError:
+                except CorruptError:
                     break
                 cursor = parents[0] if parents else None
         return found

@@ -303,7 +303,7 @@ def _purge_run(repository: Repository, layout: RunLayout, record: Discarded | No
     for trash in repository.refs.list(f"{TRASH}{layout.run_id}/"):
         repository.refs.swap(trash, repository.refs.read(trash), None, why="purged")
     folder = record.away.folder if record is not None and record.away is not None else None
-    # A garbled record must not make us delete anything else.
+    # A corrupt record must not make us delete anything else.
     if folder is not None and (folder.parent.name, folder.name) == (".trash", layout.run_id):
         shutil.rmtree(folder, ignore_errors=True)
     _record_path(repository, layout).unlink(missing_ok=True)

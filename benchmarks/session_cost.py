@@ -111,7 +111,7 @@ def _codex(home: Path, loopback: Loopback) -> Subject:
     setup = EngineSetup("openai", lambda: datetime.now(UTC), {}, EngineAccess({}, str(FETCHED)))
     program = CODEX.find("cli", setup, env)
     if program.path is None or program.problem is not None:
-        raise SystemExit(program.told)
+        raise SystemExit(program.message)
     said = {"name": "bench", "base_url": url, "wire_api": "responses", "env_key": "OPENAI_API_KEY"}
     words = [str(program.path), "exec", "do it", "--json", "-s", "workspace-write", "-c", "model_provider=bench"]
     words += [word for name, value in said.items() for word in ("-c", f'model_providers.bench.{name}="{value}"')]

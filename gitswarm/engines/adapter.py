@@ -65,7 +65,7 @@ class Program(Struct, frozen=True):
     library: str = ""
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         return ": ".join(part for part in (self.problem, self.advice) if part)
 
 

@@ -125,7 +125,7 @@ def pre_tool_use_answer(verdict: Verdict) -> Answer:
         case Rewrite():
             answer |= {"permissionDecision": "allow", "updatedInput": dict(verdict.input)}
         case Deny():
-            answer |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
+            answer |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.message}
     return {"hookSpecificOutput": answer}
 
 

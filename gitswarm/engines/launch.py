@@ -37,7 +37,7 @@ def main() -> None:
         os.setsid()
     if sys.platform != "linux":
         os.execve(command[0], command, env)  # noqa: S606 - no shell is wanted
-    told_of_the_death_of(owner, _OWNER_DIED)
+    signal_at_death_of(owner, _OWNER_DIED)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     status = _watch(_start(command, env), depth)
     _end_rest()
@@ -49,7 +49,7 @@ def main() -> None:
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def told_of_the_death_of(parent: int, number: int) -> None:
+def signal_at_death_of(parent: int, number: int) -> None:
     """The process that calls this gets a signal when the one above it dies; that may be dead already."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
@@ -61,7 +61,7 @@ def _start(command: list[str], env: dict[str, str]) -> int:
     child = os.fork()
     if child == 0:
         try:
-            told_of_the_death_of(ourselves, signal.SIGKILL)
+            signal_at_death_of(ourselves, signal.SIGKILL)
             os.execve(command[0], command, env)  # noqa: S606 - no shell is wanted
         except OSError as error:
             sys.stderr.write(f"cannot start {command[0]}: {error.strerror}\n")

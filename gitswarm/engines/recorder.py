@@ -106,7 +106,7 @@ class Recorder:
         call = self.begin(tool, given)
         verdict = self._request.decide(tool, given)
         executed = verdict.input if isinstance(verdict, Rewrite) else given
-        outcome = ToolOutcome(success=False, output=verdict.told) if isinstance(verdict, Deny) else act(executed)
+        outcome = ToolOutcome(success=False, output=verdict.message) if isinstance(verdict, Deny) else act(executed)
         self.end(call, outcome, verdict)
         return outcome
 

@@ -65,7 +65,7 @@ class Deny(Struct, frozen=True):
     instead: str
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """What the agent reads in place of a result."""
         return f"denied ({self.rule}): {self.reason}\n{self.instead}\n"
 

@@ -188,7 +188,7 @@ class EngineHere(Struct, frozen=True):
     @property
     def problem(self) -> str | None:
         """And what to do about it."""
-        return self.program.told or None
+        return self.program.message or None
 
     def to_json(self) -> dict[str, JsonValue]:
         return {

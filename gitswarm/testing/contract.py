@@ -185,7 +185,7 @@ class EngineContract:
 
         kinds = [event.kind for event in seen.events if event.kind in (EventKind.TOOL_START, EventKind.TOOL_END)]
         assert kinds == [EventKind.TOOL_START, EventKind.TOOL_END] * 3
-        started, ended = seen.told(EventKind.TOOL_START), seen.told(EventKind.TOOL_END)
+        started, ended = seen.events_of(EventKind.TOOL_START), seen.events_of(EventKind.TOOL_END)
         assert [each["tool"] for each in started] == [each["tool"] for each in ended] == ["Write", "Write", "Bash"]
         roles = [getattr(line, "role", getattr(line, "type", "")) for line in seen.done.transcript]
         assert roles[:2] == ["system", "user"]
@@ -211,7 +211,7 @@ class EngineContract:
         call = seen.done.tool_calls[1]
         assert (call.blocked, call.success) == (True, False)
         assert "test-rule" in (call.blocked_reason or "")
-        assert seen.told(EventKind.TOOL_END)[1]["blocked"] is True
+        assert seen.events_of(EventKind.TOOL_END)[1]["blocked"] is True
 
     def test_what_is_rewritten_is_carried_out_so(self, place: Path) -> None:
         def other_line(tool: str, given: Given) -> Verdict:
@@ -260,7 +260,7 @@ class EngineContract:
     def test_what_it_used_is_told_and_returned(self, place: Path) -> None:
         seen = self.ordinary(place)
 
-        last = seen.told(EventKind.USAGE)[-1]
+        last = seen.events_of(EventKind.USAGE)[-1]
         assert last["tokens"] == seen.done.tokens.model_dump(mode="json")
         assert seen.done.tokens.total > 0
         assert seen.done.cost_usd is None or seen.done.cost_usd > 0

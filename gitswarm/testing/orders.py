@@ -80,7 +80,7 @@ class SeenStep(Struct):
         found = [path for path in self.request.worktree.rglob("*") if path.is_file()]
         return {path.relative_to(self.request.worktree).as_posix(): path.read_text("utf-8") for path in found}
 
-    def told(self, kind: EventKind) -> list[Mapping[str, JsonValue]]:
+    def events_of(self, kind: EventKind) -> list[Mapping[str, JsonValue]]:
         return [event.payload for event in self.events if event.kind is kind]
 
 

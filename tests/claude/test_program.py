@@ -49,7 +49,7 @@ def test_a_program_that_cannot_be_used_says_why(
     path = fake(tmp_path, script)
     before = psutil.Process().children()
     found = find_program(EngineAccess(cli=str(path)), {"PATH": os.environ["PATH"]}, bundled_first=True)
-    assert found.told == f"{path} {problem}"
+    assert found.message == f"{path} {problem}"
     assert psutil.Process().children() == before
 
 
@@ -66,10 +66,10 @@ def test_a_program_is_asked_with_the_path_that_it_has_from_here(
 def test_a_program_that_is_not_there_and_one_that_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = EngineAccess(cli=str(tmp_path / "claude"))
     told = f"there is no program at {tmp_path}/claude: unset SWARM_CLAUDE_CLI, or correct engines.claude.cli"
-    assert find_program(said, {}, bundled_first=True).told == told
+    assert find_program(said, {}, bundled_first=True).message == told
     monkeypatch.setattr(claude_code, "_bundled", lambda: None)
     nowhere = find_program(EngineAccess(), {"PATH": str(tmp_path)}, bundled_first=True)
-    assert nowhere.told.startswith("claude is not installed: npm install -g")
+    assert nowhere.message.startswith("claude is not installed: npm install -g")
 
 
 UNTIL_ENDED = "no end after 1 s: it was ended"

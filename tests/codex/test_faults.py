@@ -72,7 +72,7 @@ def test_what_may_pass_is_tried_again_in_the_same_session(stage: Stage) -> None:
     seen = stage.run(at_first(WORK, failing(429), model=working()), settings={"attempts": 2})
 
     assert outcome(seen) == {"kind": "ok", "attempts": 2}
-    assert [(each["attempt"], each["of"]) for each in seen.told(EventKind.ENGINE_RETRY)] == [(2, 2)]
+    assert [(each["attempt"], each["of"]) for each in seen.events_of(EventKind.ENGINE_RETRY)] == [(2, 2)]
     assert stage.asked[2].said[-1].startswith("The connection to the model failed and is there again.")
     assert seen.files == {"a.txt": "hi\n"}
     assert seen.done.handoff is not None
@@ -189,7 +189,7 @@ def test_a_limit_of_the_budget_ends_it_in_the_middle(stage: Stage, limit: str) -
     # A third answer may have come when it was seen that two were too many: it is paid, too.
     assert seen.done.tokens.total in (240, 360)
     assert seen.done.cost_usd == pytest.approx(seen.done.tokens.total / 100_000)
-    assert seen.told(EventKind.USAGE)[-1]["cost_usd"] == pytest.approx(seen.done.cost_usd)
+    assert seen.events_of(EventKind.USAGE)[-1]["cost_usd"] == pytest.approx(seen.done.cost_usd)
 
 
 @pytest.mark.soak

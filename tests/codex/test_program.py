@@ -41,11 +41,13 @@ def program(path: Path, says: str) -> Path:
 )
 def test_what_is_wrong_with_a_program_is_said(tmp_path: Path, says: str, env: dict[str, str], told: str) -> None:
     path = program(tmp_path / "codex", says)
-    assert found(path, env).told == told.format(path)
+    assert found(path, env).message == told.format(path)
 
 
 def test_where_there_is_none_it_is_said_how_to_get_one(tmp_path: Path) -> None:
-    assert found(None, KEYED | {"PATH": str(tmp_path)}).told == "codex is not installed: npm install -g @openai/codex"
+    assert (
+        found(None, KEYED | {"PATH": str(tmp_path)}).message == "codex is not installed: npm install -g @openai/codex"
+    )
     assert found(tmp_path / "x", KEYED).problem == f"there is no program at {tmp_path / 'x'}"
 
 

@@ -144,7 +144,7 @@ def test_the_end_of_the_budget(stage: Stage, limit: dict[str, Any], says: str) -
     assert outcome(seen) == {"kind": "budget"}
     assert detail(seen) == says
     assert seen.took_s < 20
-    assert seen.told(EventKind.USAGE)[-1]["tokens"] == seen.done.tokens.model_dump(mode="json")
+    assert seen.events_of(EventKind.USAGE)[-1]["tokens"] == seen.done.tokens.model_dump(mode="json")
 
 
 @pytest.mark.soak
@@ -225,7 +225,7 @@ def test_what_was_denied_or_changed_is_in_the_receipt_and_a_secret_in_no_event(s
     changed = seen.done.tool_calls[1]
     assert (changed.input, changed.executed_input) == ({"command": "touch b.txt"}, {"command": "echo other; exit 4"})
     assert changed.output.strip() == "other"
-    assert seen.told(EventKind.MESSAGE)[0]["text"] == "it is ***"
+    assert seen.events_of(EventKind.MESSAGE)[0]["text"] == "it is ***"
     assert SECRET not in repr([call.output for call in seen.done.tool_calls])
     assert "denied (test-rule): not in this test" in stage.asked[1].said[-5]
 

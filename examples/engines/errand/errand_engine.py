@@ -110,8 +110,8 @@ def hear(line: str, session: Session, request: StepRequest, recorder: Recorder, 
     elif what == "ask":
         call, verdict = recorder.begin(said["tool"], said["input"]), request.decide(said["tool"], said["input"])
         if isinstance(verdict, Deny):
-            recorder.end(call, ToolOutcome(success=False, output=verdict.told), verdict)
-            agent.say(json.dumps({"allow": False, "why": verdict.told}))
+            recorder.end(call, ToolOutcome(success=False, output=verdict.message), verdict)
+            agent.say(json.dumps({"allow": False, "why": verdict.message}))
         else:
             session.calls.append((call, verdict))
             given = dict(verdict.input) if isinstance(verdict, Rewrite) else said["input"]

@@ -14,7 +14,7 @@ from gitswarm.cli.console import complain, out
 from gitswarm.cli.exchange import around_before
 from gitswarm.cli.invocation import repository_here
 from gitswarm.cli.run_execution import EXIT_CODES, continue_run, quiet_surroundings
-from gitswarm.engines.launch import told_of_the_death_of
+from gitswarm.engines.launch import signal_at_death_of
 from gitswarm.errors import FencedError, RunHeldError, SwarmError
 from gitswarm.git.clone import clone_of_hub
 from gitswarm.git.repository import Repository
@@ -46,7 +46,7 @@ def fleet_exec(
 ) -> None:
     """Execute one run of the hub, as a fleet does. Exit code 75: somebody else has it; 5: it waits for a person."""
     if parent is not None and sys.platform == "linux":
-        told_of_the_death_of(parent, signal.SIGTERM)
+        signal_at_death_of(parent, signal.SIGTERM)
     if folder is None:
         repository = repository_here()
     elif hub is None:

@@ -170,7 +170,7 @@ class ClaudeEngine(Struct, frozen=True):
         """
         program = self.find_program(self.profile.environment(asked.env))
         if program.path is None or program.problem is not None:
-            yield EngineOutcome(kind="engine_missing", detail=program.told)
+            yield EngineOutcome(kind="engine_missing", detail=program.message)
             return
         recorder.note("system", self.profile.additions(program.version))
         with session_folder(asked.scratch) as folder:

@@ -149,7 +149,7 @@ class Conversation(Struct):
         if message.success and message.id not in self.hooks.verdicts:
             self.state.unjudged = call.tool
         verdict = self._verdict(message, call)
-        output = verdict.told if isinstance(verdict, Deny) else message.output
+        output = verdict.message if isinstance(verdict, Deny) else message.output
         self.recorder.end(call, ToolOutcome(message.success, output), verdict)
 
     def _verdict(self, message: ToolEnd, call: OpenCall) -> Verdict | None:

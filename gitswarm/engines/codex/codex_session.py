@@ -125,7 +125,7 @@ class CodexSession:
         if isinstance(whole, Deny):
             for call, verdict in calls:
                 own = verdict if isinstance(verdict, Deny) else whole
-                self.recorder.end(call, ToolOutcome(success=False, output=own.told), own)
+                self.recorder.end(call, ToolOutcome(success=False, output=own.message), own)
         else:
             executed = whole.input if isinstance(whole, Rewrite) else given
             self._open.append((tool, str(executed.get("command")), calls))

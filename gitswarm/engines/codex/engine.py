@@ -73,7 +73,7 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
             program = find_codex(self.setup, self._environment(request.env))
             handoff: Handoff | str = "codex never worked"
             if program.path is None or program.problem is not None:
-                outcome = EngineOutcome(kind="engine_missing", detail=program.told)
+                outcome = EngineOutcome(kind="engine_missing", detail=program.message)
             else:
                 recorder.note("system", f"Codex {program.version} adds its own instructions and tools to the prompt.")
                 until = min(started + self.settings.step_timeout, request.deadline or float("inf"))

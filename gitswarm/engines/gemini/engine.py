@@ -161,7 +161,7 @@ class GeminiEngine(Struct, frozen=True):
         env = {**asked.env, **self.setup.access.env}
         program = find_program(self.setup.access.cli, env)
         if program.path is None or program.problem is not None:
-            yield EngineOutcome(kind="engine_missing", detail=program.told)
+            yield EngineOutcome(kind="engine_missing", detail=program.message)
             return
         recorder.note("system", f"Gemini CLI {program.version} adds: {_ADDITIONS}.")
         with session_folder(asked.scratch) as folder:

@@ -176,7 +176,7 @@ class EventReader(Struct):
         if success and (verdict is None or isinstance(verdict, Deny)):
             self.unjudged, verdict = call.tool, None  # whoever ends a hook before it has answered
         if isinstance(verdict, Deny):
-            self.recorder.end(call, ToolOutcome(success=False, output=verdict.told), verdict)
+            self.recorder.end(call, ToolOutcome(success=False, output=verdict.message), verdict)
             return
         error = message.get("error")
         output = _text(message.get("output")) or (_text(error.get("message")) if isinstance(error, dict) else "")
@@ -241,7 +241,7 @@ def _hook_answer(verdict: Verdict) -> Answer:
         case Rewrite():
             return {"decision": "allow", "hookSpecificOutput": {"tool_input": dict(verdict.input)}}
         case Deny():
-            return {"decision": "deny", "reason": verdict.told}
+            return {"decision": "deny", "reason": verdict.message}
 
 
 def _has_failed(response: JsonValue) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -355,12 +356,14 @@ def _put(worktree: Path, path: Path, file: LeftFile | None) -> None:
         each.unlink()
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
-    path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     if file.link is not None:
+        path.unlink(missing_ok=True)
         path.symlink_to(file.link)
         return
-    with path.open("wb") as written:
+    # Whole from the first moment on: another branch of a fork may look at it, or put its own there.
+    staged = path.with_name(f".{secrets.token_hex(8)}")
+    with staged.open("xb") as written:
         written.write(file.content)
-        # Not by its name: another branch of a fork may just put its own there.
         os.fchmod(written.fileno(), 0o755 if file.executable else 0o644)
+    staged.replace(path)

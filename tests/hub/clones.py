@@ -59,14 +59,17 @@ class Clones:
         return self.on_hub("log", "--reverse", f"--format={form}", f"shadow/{self.run}", "--not", "main").split()
 
 
-def two_clones(folder: Path) -> Clones:
+def two_clones(folder: Path, *options: str) -> Clones:
+    """
+    :param options: of `git init`, for the hub.
+    """
     hub, door = folder / "hub.git", folder / "door"
     door.mkdir(parents=True)
     here = Project(folder / "here" / "repo", environment(folder / "home"))
     here.root.mkdir(parents=True)
     here.git("init", "-q")
     here.commit({"README.md": "# trip\n", ".swarm/flows/trip.yaml": FLOW}, "first")
-    here.git("init", "-q", "--bare", str(hub))
+    here.git("init", "-q", "--bare", *options, str(hub))
     here.git("push", "-q", str(hub), "main")
     there = Project(folder / "elsewhere" / "far" / "copy", environment(folder / "other-home"))
     there.root.parent.mkdir(parents=True)

@@ -35,6 +35,22 @@ def archived(project: Project) -> list[str]:
     return [each["run_id"] for each in project.json("list", "--hub", "--all") if "archived" in each]
 
 
+def test_a_hub_may_keep_its_refs_in_a_reftable(tmp_path: Path) -> None:
+    if b"--ref-format" not in subprocess.run(["git", "init", "-h"], capture_output=True, check=False).stdout:
+        pytest.skip("git is older than 2.45")
+    clones = two_clones(tmp_path, "--ref-format=reftable")
+    here, there = clones.here, clones.there
+    here.swarm(*clones.start(), "--until", "first")
+    there.swarm("resume", "--hub")
+    run = clones.run
+    here.swarm("pull", run)
+    assert here.json("log", run) == there.json("log", run)
+    assert clones.pushed() == list(STEPS)
+    here.swarm(*GC)
+    assert (archived(there), refs_of(clones)) == ([run], ["refs/heads/main", ARCHIVE_REF])
+    assert (clones.hub / "reftable").is_dir()
+
+
 def lose_garbage(clones: Clones) -> None:
     clones.on_hub("gc", "-q", "--prune=now")
 

@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
 
+from docs.manual import man_page
 from gitswarm.cli.app import command_function
 from gitswarm.cli.arguments import Argument, Parameter, parameters
 from gitswarm.cli.command_table import ROOT, Command, Group
@@ -198,6 +199,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/commands.md": commands,
     "reference/configuration.md": configuration,
     "reference/files.md": files,
+    "man/git-swarm.1": man_page,
 }
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def gc(
     ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be removed.")] = False,
 ) -> None:
-    """Archive runs that ended long ago, empty the trash, and sweep what killed processes left."""
+    """Archive old runs, empty the trash; sweep what killed processes left."""
     repository = repository_here()
     config = config_here()
     apply_durability(repository, config)

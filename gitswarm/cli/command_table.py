@@ -44,7 +44,7 @@ ROOT = Group(
     {
         "start": Command(
             "start:start",
-            "Create a run and execute it: one commit per step on its own branch and worktree.",
+            "Create a run and execute it, one commit per step; on its own branch and worktree.",
             "-m= --message= --issue= --base= --engine= --mode= --model="
             " --economy --script= --allow-stub --routing= --autopilot --from= --until= --feedback= --max-cost="
             " --max-tokens= --max-time= --dry-run --hub --detach --json",
@@ -59,7 +59,7 @@ ROOT = Group(
         ),
         "push": Command(
             "exchange:push",
-            "Push a run to the hub: its branch, its notes and everything that was set aside.",
+            "Push a run to the hub, a git remote: branch, notes and everything that was set aside.",
             "--json",
             words="run",
         ),
@@ -85,7 +85,7 @@ ROOT = Group(
         ),
         "rollback": Command(
             "steer:rollback",
-            "Undo steps: return branch and worktree to the state after a step.",
+            "Return branch and worktree to the state after a step; nothing is lost.",
             "--run= --undo --dry-run --json",
             words="step",
         ),
@@ -99,7 +99,7 @@ ROOT = Group(
         "pause": Command("steer:pause", "Pause a run after its current step.", "--now --hub", words="run"),
         "approve": Command(
             "landing:approve",
-            "Approve the current code of a run; only approved code lands.",
+            "Approve or reject the current code of a run; only approved code lands.",
             "--reject -m= --message= --accept= --json",
             words="run",
         ),
@@ -212,12 +212,12 @@ ROOT = Group(
         ),
         "engines": Command(
             "installation:engines",
-            "Engines and their modes: whether each can be used here, and what it can do.",
+            "Engines and their modes, and whether they work here; what each can do.",
             "-v --verbose --models --json",
         ),
         "schemas": Command(
             "schemas:schemas",
-            "Write the JSON schemas of flows, stations, configuration and everything that a run stores.",
+            "Write the JSON schemas of all files: flows, stations, configuration, and what a run stores.",
         ),
         "record-event": Command(
             "record_event:record_event",
@@ -233,24 +233,24 @@ ROOT = Group(
         ),
         "gc": Command(
             "cleaning:gc",
-            "Archive runs that ended long ago, empty the trash, and sweep what killed processes left.",
+            "Archive old runs, empty the trash; sweep what killed processes left.",
             "--older-than= --archive= --hub --dry-run",
         ),
         "doctor": Command(
             "installation:doctor",
-            "Check sandbox, network, guard, engines and leftovers, and name the command that repairs each problem.",
+            "Find what is wrong here, and name the command that repairs it: sandbox, guard, engines, leftovers.",
             "--fix --json",
         ),
         "config": Command(
             "config:config",
-            "List what is configured, print a key, or set one, for yourself or the team.",
+            "Show what is configured, or set a key: for yourself, or the team.",
             "--team --global --unset --json",
             words="key",
             is_long=True,
         ),
         "init": Command(
             "installation:init",
-            "Install the push guard: a run's commits cannot be pushed before it has landed.",
+            "Install the push guard: no commit of a run is pushed before it has landed.",
             "--undo",
         ),
         "demo": Command(
@@ -346,7 +346,7 @@ ROOT = Group(
             },
         ),
         "fleet": Group(
-            "Many runs: on this machine, on workers (pip install 'git-swarm[fleet]'), on Slurm or Kubernetes.",
+            "Many runs: here, on workers (pip install 'git-swarm[fleet]'), on Slurm or Kubernetes.",
             {
                 "run": Command(
                     "fleet.fleet_run:run",

@@ -44,7 +44,7 @@ def config(
     unset: Annotated[bool, Option("--unset", help="Remove the value.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """List what is configured, print a key, or set one, for yourself or the team."""
+    """Show what is configured, or set a key: for yourself, or the team."""
     if (unset or team or everywhere) and (key is None or unset == (value is not None)):
         wanted = "--unset KEY" if unset else "KEY VALUE"
         raise UsageError(f"that needs {wanted}", hint=f"git swarm config {wanted}")

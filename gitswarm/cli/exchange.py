@@ -38,7 +38,7 @@ HubArgument = Annotated[
 
 
 def push(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = False) -> None:
-    """Push a run to the hub: its branch, its notes and everything that was set aside. Nothing there is lost."""
+    """Push a run to the hub, a git remote: branch, notes and everything that was set aside. Nothing there is lost."""
     repository = repository_here()
     refuse_agent(os.environ, "push", repository.common_dir)
     remote = hub_for_runs(repository, os.environ, hub)

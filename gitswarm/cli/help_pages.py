@@ -6,75 +6,17 @@ import os
 
 from gitswarm.cli.command_table import ROOT, Group
 
-GROUPS: dict[str, dict[str, str]] = {
-    "start a run": {
-        "start": "Create a run and execute it: one commit per step",
-        "resume": "Continue a run from its tip, whatever ended it",
-        "fork": "A new run with the same history up to a step",
-        "demo": "Make a small project and a scripted run on it",
-    },
-    "steer it": {
-        "stop": "Stop a run after its current step",
-        "pause": "Pause a run after its current step",
-        "skip": "Skip the next step, and continue after it",
-        "rollback": "Undo steps: return to the state after a step",
-    },
-    "look at it": {
-        "status": "The state of a run, and the next command to type",
-        "list": "All runs of this repository, newest first",
-        "watch": "Watch runs live",
-        "web": "Follow, judge and steer runs in a browser",
-        "log": "The steps of a run, oldest first",
-        "show": "One step: what was done, what is proven, where it led",
-        "diff": "What a run, or one step of it, changed in the code",
-        "transcript": "Messages and tool calls of a step",
-        "events": "Everything that happened in a run, in order",
-        "why": "Which step wrote a line, and what shows that it is right",
-        "blame": "Every line of a file, with the step that wrote it",
-        "compare": "Runs side by side",
-        "replay": "A run once more without a model, compared step by step",
-        "cost": "What a run cost, or all runs",
-        "stats": "Statistics of all runs",
-        "db": "All runs as tables, for queries in SQL",
-        "path": "The folder of the run's worktree",
-    },
-    "check it and land it": {
-        "report": "A run on one page, for its reviewer",
-        "verify": "Check that a run was not tampered with",
-        "bisect": "Which step of a run broke a command",
-        "approve": "Approve or reject the current code of a run",
-        "land": "Bring approved code to its target branch",
-    },
-    "beyond one machine": {
-        "push": "Push a run to the hub, a git remote",
-        "pull": "Bring a run from the hub",
-        "hold": "Let nobody else continue a run that is on the hub",
-        "release": "Let every clone continue it again",
-        "fleet": "Many runs, on this machine or on many",
-        "fleet-exec": "One run of the hub to its end, for schedulers",
-    },
-    "tidy up": {
-        "discard": "Remove runs, or only their worktrees",
-        "gc": "Archive old runs, empty the trash",
-        "export": "Write a run as plain files",
-    },
-    "set up": {
-        "init": "Install the push guard: only landed work is pushed",
-        "config": "List and set what is configured",
-        "engines": "Engines and their modes, and whether they work here",
-        "doctor": "Find what is wrong here, and repair it",
-        "completion": "Print the completion of a shell",
-    },
-    "define what agents do": {
-        "flows": "List, show and check flows",
-        "stations": "List, show and check stations",
-        "policy": "What agents may and may not do",
-        "wisdom": "What runs learned, and what they propose to change",
-        "record-event": "Add an event to a run's history",
-        "schemas": "Write the JSON schemas of all files",
-    },
+GROUPS = {
+    "start a run": "start resume fork demo",
+    "steer it": "stop pause skip rollback",
+    "look at it": "status list watch web log show diff transcript events why blame compare replay cost stats db path",
+    "check it and land it": "report verify bisect approve land",
+    "beyond one machine": "push pull hold release fleet fleet-exec",
+    "tidy up": "discard gc export",
+    "set up": "init config engines doctor completion",
+    "define what agents do": "flows stations policy wisdom record-event schemas",
 }
-"""Group → command → what it is for, on one line of 80 columns."""
+"""Title → its commands, in the order in which they are needed."""
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "start": (
@@ -214,6 +156,7 @@ NAME = "git swarm"
 HELP = (["-h"], ["--help"])
 _WIDEST, _NARROWEST = 100, 40
 _INDENT = 3
+_ROOM = 63
 
 
 def help_text(group: Group, name: str) -> str:
@@ -242,7 +185,18 @@ def sections(group: Group) -> dict[str, dict[str, str]]:
     """Title → command → what it is for."""
     if group is not ROOT:
         return {"": {name: entry.help.removesuffix(".") for name, entry in group.entries.items()}}
-    return GROUPS
+    return {
+        title: {name: _short(ROOT.entries[name].help) for name in names.split()} for title, names in GROUPS.items()
+    }
+
+
+def _short(text: str) -> str:
+    """On one line of 80 columns behind the longest name: whole, or up to where the details begin."""
+    whole = text.removesuffix(".")
+    for signs in (":;(", ":;(,"):
+        if len(whole) > _ROOM:
+            whole = whole[: min((at for sign in signs if (at := whole.find(sign)) > 0), default=len(whole))].rstrip()
+    return whole
 
 
 def unknown(group: Group, name: str, word: str) -> tuple[str, str]:

@@ -44,7 +44,7 @@ CONFIG_TEXT = """\
 def init(
     undo: Annotated[bool, Option("--undo", help="Remove everything that it added.")] = False,
 ) -> None:
-    """Install the push guard: a run's commits cannot be pushed before it has landed.
+    """Install the push guard: no commit of a run is pushed before it has landed.
 
     Prints every line that it adds.
     """
@@ -147,7 +147,7 @@ def doctor(
     fix: Annotated[bool, Option("--fix", help="Repair what can be repaired safely.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check sandbox, network, guard, engines and leftovers, and name the command that repairs each problem."""
+    """Find what is wrong here, and name the command that repairs it: sandbox, guard, engines, leftovers."""
     try:
         repository = repository_here()
     except NotARepositoryError:
@@ -200,7 +200,7 @@ def engines(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Engines and their modes: whether each can be used here, and what it can do."""
+    """Engines and their modes, and whether they work here; what each can do."""
     config = config_here()
     settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
     around = surroundings(config, SilentObserver())

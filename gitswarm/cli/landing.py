@@ -62,7 +62,7 @@ def approve(
     accept: AcceptOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Approve the current code of a run; only approved code lands."""
+    """Approve or reject the current code of a run; only approved code lands."""
     if reject and not message.strip():
         raise UsageError("--reject needs a reason", hint="git swarm approve --reject -m 'why'")
     repository = repository_here()

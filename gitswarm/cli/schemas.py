@@ -70,7 +70,7 @@ def schema_text(name: str) -> str:
 def schemas(
     folder: Annotated[Path, Argument(help="Where the files go.")],
 ) -> None:
-    """Write the JSON schemas of flows, stations, configuration and everything that a run stores."""
+    """Write the JSON schemas of all files: flows, stations, configuration, and what a run stores."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in SCHEMAS:

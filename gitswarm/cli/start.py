@@ -164,7 +164,7 @@ def start(
     detach: Annotated[bool, Option("--detach", help="Execute in the background, with a log file.")] = False,
     as_json: Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")] = False,
 ) -> None:
-    """Create a run and execute it: one commit per step on its own branch and worktree."""
+    """Create a run and execute it, one commit per step; on its own branch and worktree."""
     wanted = ALL if flows == ["all"] else tuple(flows)
     problem = sequence_problem(wanted)
     if problem is not None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from docs.manual import man_page
 from gitswarm.cli.app import command_function, run
 from gitswarm.cli.command_table import ROOT
-from gitswarm.cli.help_pages import EXAMPLES, GROUPS, NEAR, help_text
-from gitswarm.cli.man import man_page
+from gitswarm.cli.help_pages import EXAMPLES, GROUPS, NEAR, help_text, sections
 from gitswarm.cli.typer_parser import call
 from tests.cli.test_command_line import COMMANDS
 from tests.cli.test_command_line import GROUPS as COMMAND_GROUPS
@@ -27,7 +27,7 @@ PAGE = Path(__file__).parents[2] / "docs/man/git-swarm.1"
 
 
 def test_every_command_stands_in_one_group() -> None:
-    names = [name for entries in GROUPS.values() for name in entries]
+    names = [name for entries in GROUPS.values() for name in entries.split()]
     assert sorted(names) == sorted(ROOT.entries)
 
 
@@ -39,7 +39,7 @@ def test_every_line_is_whole(columns: int, monkeypatch: pytest.MonkeyPatch) -> N
         assert max(map(len, text.splitlines())) <= columns
         assert "..." not in text
     root = help_text(ROOT, "git swarm")
-    lines = [line for entries in GROUPS.values() for line in entries.values()]
+    lines = [line for entries in sections(ROOT).values() for line in entries.values()]
     assert all(line in " ".join(root.split()) for line in lines)
     if columns >= 80:
         assert all(any(line in shown for shown in root.splitlines()) for line in lines), "one line each"

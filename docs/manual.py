@@ -1,11 +1,10 @@
-"""The manual page, made of what commands declare: `python -m gitswarm.cli.man docs/man/git-swarm.1`."""
+"""The manual page, made of what commands declare; docs/generate.py writes it."""
+# ruff: noqa: INP001
 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from gitswarm.cli.app import command_function
 from gitswarm.cli.arguments import Argument, Option, Parameter, parameters
@@ -42,7 +41,7 @@ _ENVIRONMENT = (
 
 def man_page() -> str:
     lines = [
-        '.\\" Made by python -m gitswarm.cli.man: change help texts, not this file.',
+        '.\\" Made by make docs: change help texts, not this file.',
         '.TH GIT-SWARM 1 "" "git-swarm" "Git Manual"',
         ".nh",
         ".ad l",
@@ -60,7 +59,7 @@ def man_page() -> str:
     ]
     for title, names in GROUPS.items():
         lines += [f'.SH "{title.upper()}"']
-        for name in names:
+        for name in names.split():
             entry = ROOT.entries[name]
             lines += list(_group(name, entry) if isinstance(entry, Group) else _command(name, entry))
     lines += [
@@ -131,8 +130,3 @@ def _text(text: str) -> str:
     plain = plain.replace("…", "...")
     plain = "".join(letter if letter.isascii() else f"\\[u{ord(letter):04X}]" for letter in plain)
     return f"\\&{plain}" if plain[:1] in (".", "'") else plain
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).parent.mkdir(parents=True, exist_ok=True)
-    Path(sys.argv[1]).write_text(man_page(), encoding="utf-8")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, hanging, next_lines, out, out_json, out_lines, plural
 from gitswarm.cli.invocation import config_here, now, repository_here
-from gitswarm.cli.run_execution import apply_durability, quiet_surroundings
+from gitswarm.cli.run_execution import apply_durability, quiet_context
 from gitswarm.cli.runs import JsonFlag, about, age, state_word
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
@@ -247,7 +247,7 @@ def _done(repository: Repository, run: _Discarded, action: _Action) -> _Discarde
     """What became of it."""
     layout = RunLayout(run.run_id)
     try:
-        with open_run(repository, layout, quiet_surroundings(repository, layout), executes=False) as opened:
+        with open_run(repository, layout, quiet_context(repository, layout), executes=False) as opened:
             action(opened.session, opened.state)
     except SwarmError as error:
         return replace(run, kept_because=error.message, hint=error.hint)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import out, out_json, plural
-from gitswarm.cli.invocation import now, repository_here, surroundings
-from gitswarm.cli.run_execution import NoticeObserver, quiet_surroundings
+from gitswarm.cli.invocation import now, repository_here, run_context
+from gitswarm.cli.run_execution import NoticeObserver, quiet_context
 from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.git.remote import Remote
@@ -61,7 +61,7 @@ def pull(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = F
     refuse_agent(os.environ, "pull", repository.common_dir)
     remote = hub_for_runs(repository, os.environ, hub)
     layout = find_on_hub(repository, remote, run)
-    pulled = pull_run(repository, remote, layout, around_before(repository, layout))
+    pulled = pull_run(repository, remote, layout, context_for_hub(repository, layout))
     if as_json:
         out_json({"run_id": layout.run_id, "hub": remote.name, "came": pulled.came, "kept": pulled.kept})
         return
@@ -77,14 +77,14 @@ def pull(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = F
 
 def take_over_here(repository: Repository, layout: RunLayout) -> LeasedRun:
     """Makes this clone the one that goes on with a run, for `resume --hub`."""
-    return take_over(repository, hub_for_runs(repository, os.environ), layout, around_before(repository, layout))
+    return take_over(repository, hub_for_runs(repository, os.environ), layout, context_for_hub(repository, layout))
 
 
-def around_before(repository: Repository, layout: RunLayout) -> RunContext:
+def context_for_hub(repository: Repository, layout: RunLayout) -> RunContext:
     """Of a run that may not be here yet: then only the clock is asked."""
     if repository.refs.read(layout.branch) is not None:
-        return quiet_surroundings(repository, layout)
-    return surroundings(load_config(None, {}), NoticeObserver())
+        return quiet_context(repository, layout)
+    return run_context(load_config(None, {}), NoticeObserver())
 
 
 def lease_new_run(repository: Repository, layout: RunLayout) -> LeasedRun:

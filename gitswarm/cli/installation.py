@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import complain, hanging, next_lines, out, out_json, out_lines, plural, readable
-from gitswarm.cli.invocation import config_here, library_here, readable_config, repository_here, surroundings
+from gitswarm.cli.invocation import config_here, library_here, readable_config, repository_here, run_context
 from gitswarm.cli.runs import JsonFlag
 from gitswarm.cli.terminal import text_width
 from gitswarm.engines.names import short_of
@@ -178,7 +178,7 @@ def doctor(
 
 def _machine(config: Config) -> list[Diagnosis]:
     settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
-    return list(examine_machine(settings, surroundings(config, SilentObserver())))
+    return list(examine_machine(settings, run_context(config, SilentObserver())))
 
 
 def _show_finding(finding: Diagnosis, *, is_fixed: bool) -> None:
@@ -203,15 +203,15 @@ def engines(
     """Engines and their modes, and whether they work here; what each can do."""
     config = config_here()
     settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
-    around = surroundings(config, SilentObserver())
+    context = run_context(config, SilentObserver())
     if models:
-        offered = list(survey_models(settings, library_here().policy(), around))
+        offered = list(survey_models(settings, library_here().policy(), context))
         if as_json:
             out_json([each.to_json() for each in offered])
         else:
             out_lines(_models(offered))
         return
-    found = list(survey_engines(settings, around))
+    found = list(survey_engines(settings, context))
     for broken in broken_engines():
         complain(broken.message, broken.hint)
     if as_json:

@@ -97,7 +97,7 @@ def config_here() -> Config:
     return _loaded(repository, committed_config(repository))
 
 
-def surroundings(config: Config, observer: Observer) -> RunContext:
+def run_context(config: Config, observer: Observer) -> RunContext:
     """What this process was given, for a run with this configuration."""
     from gitswarm.runner.run_session import RunContext
     from gitswarm.settings import engine_access

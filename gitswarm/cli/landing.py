@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, complain, err, out, out_json, out_lines
 from gitswarm.cli.invocation import repository_here
-from gitswarm.cli.run_execution import AcceptOption, accept_of, quiet_surroundings
+from gitswarm.cli.run_execution import AcceptOption, accept_of, quiet_context
 from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
@@ -68,7 +68,7 @@ def approve(
     repository = repository_here()
     refuse_agent(os.environ, "approve", repository.common_dir)
     layout = find_run(repository, run)
-    with open_run(repository, layout, quiet_surroundings(repository, layout)) as opened:
+    with open_run(repository, layout, quiet_context(repository, layout)) as opened:
         state = settled(opened.session, opened.state)
         approval = (
             reject_run(opened.session, state, message)
@@ -116,7 +116,7 @@ def land(
     refuse_agent(os.environ, "land", repository.common_dir)
     layout = find_run(repository, run)
     request = LandingRequest(strategy, target, trust_hooks, message.strip())
-    with open_run(repository, layout, quiet_surroundings(repository, layout)) as opened:
+    with open_run(repository, layout, quiet_context(repository, layout)) as opened:
         state = settled(opened.session, opened.state)
         if dry_run:
             plan = plan_land(opened.session, state, request)

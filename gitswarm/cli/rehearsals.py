@@ -20,7 +20,7 @@ from msgspec.structs import astuple, replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import INTERRUPTED, advise, err, out, out_json, plural, table
-from gitswarm.cli.invocation import now, repository_here, surroundings
+from gitswarm.cli.invocation import now, repository_here, run_context
 from gitswarm.cli.run_execution import (
     apply_durability,
     config_of_run,
@@ -204,8 +204,8 @@ def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     for line in recording.left_out:
         err(f"left out   {line}")
     with watching(repository, as_json=False) as observer, stop_signals(observer) as stop:
-        around = replace(surroundings(config, observer), stop_requested=stop.is_over)
-        played = play(repository, recording, around)
+        context = replace(run_context(config, observer), stop_requested=stop.is_over)
+        played = play(repository, recording, context)
     found = compare_steps(repository, recording, played)
     equal = all(step.equal for step in found)
     if as_json:

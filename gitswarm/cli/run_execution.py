@@ -31,7 +31,7 @@ from gitswarm.cli.console import (
     plural,
     readable,
 )
-from gitswarm.cli.invocation import config_at, now, read_text, surroundings
+from gitswarm.cli.invocation import config_at, now, read_text, run_context
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.cli.runs import severity, tests_word
 from gitswarm.engines.registry import adapter_of
@@ -88,7 +88,7 @@ _READ: Mapping[str, tuple[Callable[[str], float], str]] = {
 """By name of the limit: how it is read, and an example."""
 
 
-def said_budget(cost: str | None, tokens: str | None, time: str | None) -> dict[str, float | None]:
+def budget_of_options(cost: str | None, tokens: str | None, time: str | None) -> dict[str, float | None]:
     """The limits that were given, by name; None: there is to be none.
 
     :raises UsageError: one is no amount above 0.
@@ -184,11 +184,11 @@ def config_of_run(repository: Repository, layout: RunLayout) -> Config:
     return config_at(repository, repository.objects.commit(base).tree)
 
 
-def quiet_surroundings(repository: Repository, layout: RunLayout) -> RunContext:
+def quiet_context(repository: Repository, layout: RunLayout) -> RunContext:
     """Surroundings of commands that change a run without executing it: notices only."""
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
-    return surroundings(config, NoticeObserver())
+    return run_context(config, NoticeObserver())
 
 
 class NoticeObserver(SilentObserver):
@@ -212,9 +212,9 @@ def continue_run(
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
-        around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until, leased=leased)
-        around = replace(around, cut_off_means=cut_off_means)
-        resumed = resume_run(repository, layout, around, options)
+        context = replace(run_context(config, observer), stop_requested=stop.requested, until=until, leased=leased)
+        context = replace(context, cut_off_means=cut_off_means)
+        resumed = resume_run(repository, layout, context, options)
     if resumed.was_complete:
         again = f"its worktree was made again: {resumed.made}" if resumed.made else "nothing to do"
         err(f"{layout.run_id} succeeded already: {again}")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import duration, fact, money, out, out_json, out_lines, table
-from gitswarm.cli.invocation import config_at, now, read_text, repository_here, surroundings
+from gitswarm.cli.invocation import config_at, now, read_text, repository_here, run_context
 from gitswarm.cli.run_execution import (
     Executed,
     FeedbackOption,
@@ -21,10 +21,10 @@ from gitswarm.cli.run_execution import (
     MaxTokensOption,
     NoticeObserver,
     apply_durability,
+    budget_of_options,
     execute_in_background,
     feedback_of,
     finish,
-    said_budget,
     stop_signals,
     watching,
 )
@@ -183,7 +183,7 @@ def start(
         first=first_step_name(first, wanted[0]),
         until=until,
         feedback=feedback,
-        budget=said_budget(max_cost, max_tokens, max_time),
+        budget=budget_of_options(max_cost, max_tokens, max_time),
         hub=hub,
     )
     if dry_run:
@@ -208,16 +208,16 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
         if rehearsal is not None:
             observer.notice(rehearsal)
         _mention_uncommitted(repository, new.spec, observer)
-        around = replace(surroundings(config, observer), stop_requested=stop.requested, until=asked.until)
+        context = replace(run_context(config, observer), stop_requested=stop.requested, until=asked.until)
         if asked.hub:
             from gitswarm.cli.exchange import lease_new_run  # noqa: PLC0415 - few runs go to a hub
 
-            around = replace(around, leased=lease_new_run(repository, RunLayout(new.spec.run_id)))
+            context = replace(context, leased=lease_new_run(repository, RunLayout(new.spec.run_id)))
         try:
-            state = start_run(repository, new, around, notices)
+            state = start_run(repository, new, context, notices)
         finally:
-            if around.leased is not None:
-                around.leased.let_go()
+            if context.leased is not None:
+                context.leased.let_go()
     return Executed(state, stop.requested())
 
 
@@ -280,7 +280,7 @@ def plan_run(repository: Repository, asked: Asked) -> Planned:
     feedback = feedback_of(asked.feedback)
     whole = replace(specs, script=script, instructions=instructions, trail=trail, feedback=feedback)
     new = NewRun(spec, whole, first_step=asked.first)
-    return Planned(new, config, refuse_run(repository, new, surroundings(config, NoticeObserver())))
+    return Planned(new, config, refuse_run(repository, new, run_context(config, NoticeObserver())))
 
 
 def _script_text(asked: Asked) -> str:
@@ -325,8 +325,8 @@ def _detach(repository: Repository, asked: Asked) -> None:
     """Creates the run here, so that every mistake is told here, and lets another process execute it."""
     new, config, notices = plan_run(repository, asked)
     apply_durability(repository, config)
-    around = surroundings(config, NoticeObserver())
-    with create_run(repository, new, around, notices) as (_session, state):
+    context = run_context(config, NoticeObserver())
+    with create_run(repository, new, context, notices) as (_session, state):
         layout = state.layout
     log = execute_in_background(repository, layout, asked.until, hub=asked.hub)
     out(f"{layout.run_id} runs in the background")

@@ -19,11 +19,11 @@ from gitswarm.cli.run_execution import (
     MaxTimeOption,
     MaxTokensOption,
     accept_of,
+    budget_of_options,
     config_of_run,
     continue_run,
     feedback_of,
-    quiet_surroundings,
-    said_budget,
+    quiet_context,
 )
 from gitswarm.cli.runs import JsonFlag, RunArgument, RunOption, step_name
 from gitswarm.errors import NoSuchModeError, NotFoundError, UsageError
@@ -80,7 +80,7 @@ def resume(
 ) -> None:
     """Continue a run from its tip, whatever ended it."""
     repository = repository_here()
-    budget = said_budget(max_cost, max_tokens, max_time)
+    budget = budget_of_options(max_cost, max_tokens, max_time)
     decisions = {"adopt": adopt, "approve": approve, "accept": accept, "allow": allow, "max-cost": max_cost}
     for name, value in (*decisions.items(), ("max-tokens", max_tokens), ("max-time", max_time)):
         if value:
@@ -164,7 +164,7 @@ def rollback(
     layout = find_run(repository, run)
     if undo == (step is not None):
         raise UsageError("give a step, or --undo", hint=f"git swarm log {layout.run_id}")
-    with open_run(repository, layout, quiet_surroundings(repository, layout)) as opened:
+    with open_run(repository, layout, quiet_context(repository, layout)) as opened:
         if undo:
             back = undo_rollback(opened.session, opened.state)
             if as_json:
@@ -214,9 +214,9 @@ def fork(
         same = run_spec(repository, state).settings.default_engine.engine
         engines = freeze_settings(config, os.environ, CommandLine(engine=engine or same, mode=mode), scripted=False)
     new = plan_fork(repository, state, at, ForkOptions(engines, now(), os.urandom(2)))
-    around = quiet_surroundings(repository, layout)
+    context = quiet_context(repository, layout)
     try:
-        with create_run(repository, new, around) as (_session, created):
+        with create_run(repository, new, context) as (_session, created):
             fresh = created.layout
     except NoSuchModeError as error:
         same = f"git swarm fork {step}{' --again' * again}{f' --engine {engine}' if engine else ''}"
@@ -304,7 +304,7 @@ def _request(run: str | None, wish: RequestKind, *, at_once: bool, hub: bool) ->
             from gitswarm.runner.hub.transfer import refuse_elsewhere  # noqa: PLC0415 - as above
 
             refuse_elsewhere(repository, os.environ, layout, wish)
-        state = end_unowned(repository, layout, quiet_surroundings(repository, layout), request)
+        state = end_unowned(repository, layout, quiet_context(repository, layout), request)
         if before.end is None:
             out(f"{layout.run_id} {state.end}")
         else:

@@ -290,12 +290,12 @@ class IndexWatch(Struct):
             self._aligning = None
         self._left = self._print()
 
-    def mend(self, tree: str) -> None:
+    def repair(self, tree: str) -> None:
         """Makes an index that git cannot read anew from `tree`, and shows files that were hidden in it."""
         now = self._print()
         if now is not None and now == self._left:
             return
-        snapshot.mend_index(self.shadow, tree)
+        snapshot.repair_index(self.shadow, tree)
 
     def _print(self) -> _Print | None:
         try:

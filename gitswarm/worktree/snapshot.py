@@ -229,7 +229,7 @@ def _index_line(path: str, blob_id: str | None) -> bytes:
     return f"{about}\t{path}".encode(errors="surrogateescape")
 
 
-def mend_index(shadow: Shadow, tree: str) -> None:
+def repair_index(shadow: Shadow, tree: str) -> None:
     """Makes the index anew from `tree` if git cannot read it, and takes the bits off that make `git add` overlook
     files; those of a sparse checkout stay."""
     found = shadow.git.run("ls-files", "-v", "-z")
@@ -328,7 +328,7 @@ def _remove(root: Path, name: str) -> None:
             return
 
 
-def photograph(shadow: Shadow, search: Search | None = None, *, also: Sequence[str] = ()) -> Staged:
+def write_tree(shadow: Shadow, search: Search | None = None, *, also: Sequence[str] = ()) -> Staged:
     """As `stage`, with a private index; the real one is not touched.
 
     :param also: ignored files that are to be in it.

@@ -54,7 +54,7 @@ def test_what_is_staged_lies_in_packs_that_a_prune_leaves_alone(project: Project
     """A loose object is a `git prune`'s that began before something named it."""
     change(shadow)
     (shadow.path / "large").write_bytes(os.urandom(1_500_000))
-    photo = snapshot.photograph(shadow).tree
+    photo = snapshot.write_tree(shadow).tree
     shadow.objects.flush()
     project.git("prune", "--expire=now")
     project.git("repack", "-a", "-d", "-q")

@@ -14,13 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.cli.console import money
-from gitswarm.cli.exchange import around_before
+from gitswarm.cli.exchange import context_for_hub
 from gitswarm.cli.fleet.cluster import SLOT, other_version, slots_of
 from gitswarm.cli.fleet.entry_file import FleetEntry, StartOptions
 from gitswarm.cli.fleet.fleet_status import GIVEN_UP, NOT_BEGUN, Display, FleetRun, fleet_run_of
 from gitswarm.cli.fleet.worker import Answer, Order, execute, version_here
-from gitswarm.cli.invocation import now, surroundings
-from gitswarm.cli.run_execution import NoticeObserver, apply_durability, log_of, quiet_surroundings
+from gitswarm.cli.invocation import now, run_context
+from gitswarm.cli.run_execution import NoticeObserver, apply_durability, log_of, quiet_context
 from gitswarm.cli.start import plan_run, rehearsal_words
 from gitswarm.engines.names import STUB
 from gitswarm.errors import FencedError, GitFailedError, RunHeldError, SwarmError
@@ -285,7 +285,7 @@ class Fleet:
         if self._here:
             return
         try:
-            pull_run(self._repository, self._remote, layout, around_before(self._repository, layout))
+            pull_run(self._repository, self._remote, layout, context_for_hub(self._repository, layout))
         except (GitFailedError, RunHeldError) as error:
             self._display.notice(f"{run} is not here yet: {error.message}: git swarm pull {run}")
 
@@ -328,7 +328,7 @@ def providers_of(spec: RunSpec, specs: FrozenSpecs) -> frozenset[str]:
 def providers_of_run(repository: Repository, remote: Remote, layout: RunLayout) -> frozenset[str]:
     """Those, of a run on the hub; it is brought here to be looked at."""
     if repository.refs.read(layout.branch) is None:
-        pull_run(repository, remote, layout, around_before(repository, layout))
+        pull_run(repository, remote, layout, context_for_hub(repository, layout))
     state = replay(repository, layout)
     tree = repository.objects.commit(state.run_commit).tree
     return providers_of(run_spec(repository, state), read_frozen(repository, layout, tree))
@@ -351,12 +351,12 @@ def bring_to_hub(
     apply_durability(repository, planned.config)
     for line in filter(None, (rehearsal_words(planned.new), *planned.notices)):
         notice(line)
-    around = surroundings(planned.config, NoticeObserver())
-    with create_run(repository, planned.new, around, ()) as (_session, state):
+    context = run_context(planned.config, NoticeObserver())
+    with create_run(repository, planned.new, context, ()) as (_session, state):
         layout = state.layout
     job.run_id = put_in_queue(repository, remote, layout, now, (job.entry.name, queued))
     if job.run_id != layout.run_id:
-        with open_run(repository, layout, quiet_surroundings(repository, layout)) as opened:
+        with open_run(repository, layout, quiet_context(repository, layout)) as opened:
             discard_run(opened.session, opened.state, force=True)
     return True
 

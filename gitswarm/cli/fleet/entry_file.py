@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from gitswarm.cli.invocation import read_text
-from gitswarm.cli.run_execution import said_budget
+from gitswarm.cli.run_execution import budget_of_options
 from gitswarm.cli.start import Asked, first_step_name
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.routing import RoutingMode
@@ -70,7 +70,7 @@ class StartOptions(Struct, frozen=True, forbid_unknown_fields=True, omit_default
             routing=self.routing,
             autopilot=self.autopilot,
             first=first_step_name(self.first, flows[0]),
-            budget=said_budget(*limits),
+            budget=budget_of_options(*limits),
         )
 
 

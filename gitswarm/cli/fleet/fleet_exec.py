@@ -11,9 +11,9 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, out
-from gitswarm.cli.exchange import around_before
+from gitswarm.cli.exchange import context_for_hub
 from gitswarm.cli.invocation import repository_here
-from gitswarm.cli.run_execution import EXIT_CODES, continue_run, quiet_surroundings
+from gitswarm.cli.run_execution import EXIT_CODES, continue_run, quiet_context
 from gitswarm.engines.launch import signal_at_death_of
 from gitswarm.errors import FencedError, RunHeldError, SwarmError
 from gitswarm.git.clone import clone_of_hub
@@ -61,9 +61,9 @@ def fleet_exec(
         _end_early(lease)
     else:
         find_on_hub(repository, remote, run)  # is it there at all, or archived?
-    around = around_before(repository, layout)
+    context = context_for_hub(repository, layout)
     try:
-        leased = take_over(repository, remote, layout, around)
+        leased = take_over(repository, remote, layout, context)
         leased.asked = lease.asked if lease is not None else None  # of an owner that died before it could
     except RunHeldError as error:  # on this machine: it pushes by itself
         raise FencedError(error.message, hint=error.hint) from error
@@ -93,7 +93,7 @@ def _end_early(lease: Lease) -> None:
 def _tidy(repository: Repository, layout: RunLayout) -> None:
     """Removes the worktree of a run that has ended: a worker executes hundreds, and the hub has everything."""
     with suppress(SwarmError):
-        around = quiet_surroundings(repository, layout)
-        with open_run(repository, layout, around, executes=False) as opened:
+        context = quiet_context(repository, layout)
+        with open_run(repository, layout, context, executes=False) as opened:
             if opened.state.end not in (None, RunStatus.STOPPED):
                 discard_worktree(opened.session, opened.state, force=False)

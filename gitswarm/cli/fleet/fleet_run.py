@@ -38,7 +38,7 @@ from gitswarm.cli.fleet.fleet_status import (
     show,
 )
 from gitswarm.cli.invocation import repository_here
-from gitswarm.cli.run_execution import EXIT_CODES, said_budget
+from gitswarm.cli.run_execution import EXIT_CODES, budget_of_options
 from gitswarm.cli.start import plan_run
 from gitswarm.engines.registry import adapters
 from gitswarm.errors import NotFoundError, UsageError
@@ -117,7 +117,7 @@ def run(
     asked = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
     usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
     rooms = _rooms(at_once or ())
-    limit = said_budget(max_cost, None, None).get("cost_usd")
+    limit = budget_of_options(max_cost, None, None).get("cost_usd")
     repository = repository_here()
     refuse_agent(os.environ, "fleet run", repository.common_dir)
     entries = planned_entries(repository, issues, usual)

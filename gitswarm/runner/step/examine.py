@@ -61,7 +61,7 @@ def _discreet(session: Session, result: StepResult) -> StepResult:
 def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
     place, journal, before = step.place, step.journal, step.plan.before.tip_tree
     tampered = _bring_back(session, step)
-    place.index.mend(before)
+    place.index.repair(before)
     quarantined = _report_nested(session, place, journal)
     changes = place.folder.examine(before, step.declared)
     tampered.extend(readable(path) for path in changes.tampered)
@@ -161,7 +161,7 @@ def examine_shared(
     """
     evidence, tree = outcome.evidence, step.shared_tree or step.plan.before.tip_tree
     if declared is not None:
-        step.place.index.mend(tree)
+        step.place.index.repair(tree)
         quarantined = _report_nested(session, step.place, step.journal)
         changes = step.place.folder.examine(tree, declared)
         code = _put_code_back(session, step, tree)

@@ -85,8 +85,8 @@ def keep_conversation(session: Session, step: OpenStep, evidence: Evidence, tree
     folder = conversation_folder(session, step.plan.execution)
     if not folder.exists():
         return
-    mended = evidence.tampered or evidence.quarantined or evidence.secrets or evidence.put_back
-    if mended or _has_secrets(session, folder):
+    repaired = evidence.tampered or evidence.quarantined or evidence.secrets or evidence.put_back
+    if repaired or _has_secrets(session, folder):
         shutil.rmtree(folder)
         return
     kept = KeptConversation(before=step.plan.before.tip, worktree=str(step.place.shadow.path), tree=tree)

@@ -84,7 +84,7 @@ def retire_sides(session: Session, state: RunState) -> bool:
 def keep_ended(session: Session, state: RunState, shadow: Shadow, journal: OpenJournal) -> str:
     """Sets aside what a step that was cut off left in a worktree, with its journal. Returns the ref."""
     _quarantine_all(session, shadow)
-    IndexWatch(shadow).mend(state.tip_tree)
+    IndexWatch(shadow).repair(state.tip_tree)
     reason = interrupted([journal])
     start = session.repository.objects.commit(shadow.branch).tree if shadow.is_detached else state.tip_tree
     name = set_aside(session, state, shadow, _photograph(session, shadow, start), reason)
@@ -120,7 +120,7 @@ def look(session: Session, state: RunState, shadow: Shadow) -> Leftover:
     journals = drop_journals(session, state)
     reattach(shadow)
     _quarantine_all(session, shadow)
-    IndexWatch(shadow).mend(state.tip_tree)
+    IndexWatch(shadow).repair(state.tip_tree)
     now = _photograph(session, shadow, state.tip_tree)
     clean = session.store.code(state.tip_tree)
     return Leftover(now.tree, now.tree != clean or bool(now.flagged), tuple(journals), now.flagged)
@@ -128,7 +128,7 @@ def look(session: Session, state: RunState, shadow: Shadow) -> Leftover:
 
 def _photograph(session: Session, shadow: Shadow, before: str, also: Sequence[str] = ()) -> Staged:
     """The code in the worktree, without `.swarm/runs`."""
-    now = snapshot.photograph(shadow, search_since(session, before), also=also)
+    now = snapshot.write_tree(shadow, search_since(session, before), also=also)
     return replace(now, tree=session.store.code(now.tree))
 
 

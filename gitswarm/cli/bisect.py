@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -58,7 +57,6 @@ def signals_that_end() -> Iterator[None]:
             signal.signal(number, answer)
 
 
-_FOUND = re.compile(r"^# (?:possible )?first bad commit: \[([0-9a-f]{40})\]", re.MULTILINE)
 _ONLY_SKIPPED = 2
 
 
@@ -108,13 +106,25 @@ def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> t
         git.output("checkout", "--quiet", "--detach", good, "--")
         _expect(judged(good), BisectVerdict.GOOD, f"it does not pass before the first step, on {good[:12]}", state)
         git.output("bisect", "start", "--first-parent", bad, good, "--")
-        while not (found := _FOUND.findall(git.output("bisect", "log").decode(errors="replace"))):
+        while not (found := _first_bad(git)):
             head = git.output("rev-parse", "HEAD").decode().strip()
             done = git.run("bisect", judged(head).value)
             if done.returncode not in (0, _ONLY_SKIPPED):
                 raise GitFailedError(f"git bisect: {done.stderr.decode(errors='replace').strip()}")
     steps = {step.commit: step for commit in found if (step := after[commit]) is not None}
     return tuple(sorted(steps.values(), key=lambda step: step.number))
+
+
+def _first_bad(git: Git) -> list[str]:
+    """The first bad commit by the refs of a bisection, the only thing of it that has one form in all versions of git;
+    several, where what lies between cannot be tested; none: something is left to test."""
+    listed = git.output("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/bisect/").decode()
+    marked = [(commit, name) for commit, _blank, name in (line.partition(" ") for line in listed.splitlines())]
+    bad = next(commit for commit, name in marked if name == "bad")
+    good = [f"^{commit}" for commit, name in marked if name.startswith("good-")]
+    suspects = git.output("rev-list", "--first-parent", bad, *good).decode().split()
+    judged = {bad, *(commit for commit, name in marked if name.startswith("skip-"))}
+    return suspects if judged.issuperset(suspects) else []
 
 
 def _steps_by_commit(

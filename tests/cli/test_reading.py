@@ -729,7 +729,7 @@ def test_the_trace_has_every_process_of_git_with_its_time(project: Project, tmp_
     traced.swarm("list")
 
     lines = trace.read_text(encoding="utf-8").splitlines()
-    started = [line for line in lines if " start git " in line]
+    started = [line for line in lines if re.search(r" start (\S*/)?git ", line)]
     ended = [line for line in lines if " exit elapsed:" in line]
     assert started
     assert len(started) == len(ended)

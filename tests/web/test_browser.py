@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import re
 import subprocess
 import sys
 import threading
@@ -60,6 +62,24 @@ def test_the_machine_contract(live: tuple[Project, str, Any, str]) -> None:
     assert page.evaluate("window.__flowStudio.getState().selectedStep") == "write"
     assert page.evaluate("window.__flowStudio.selectStep('nowhere')") is False
     assert page.evaluate("window.__flowStudio.setActiveFlow('talk')") is True
+    page.close()
+
+
+def test_of_two_clicks_the_last_one_counts_whichever_answer_comes_last(live: tuple[Project, str, Any, str]) -> None:
+    _project, run, context, address = live
+    page = context.new_page()
+    page.goto(f"{address}/runs/{run}?step=write")
+    held: list[Any] = []
+    page.route(re.compile("step=[^&]*check"), lambda route: held.append(route))  # noqa: PLW0108 - it takes no method
+    page.click(uiid("canvas.outline.step:check"))
+    page.click(uiid("inspector.tab:prompt"))
+    page.wait_for_selector(f"{uiid('inspector.tab:prompt')}[aria-current=page]")
+    assert held
+    with contextlib.suppress(Exception):  # the page has given it up
+        held[0].continue_()
+    page.wait_for_timeout(500)
+    assert page.locator(f"{uiid('inspector.tab:prompt')}[aria-current=page]").count() == 1
+    assert page.url.endswith("tab=prompt")
     page.close()
 
 

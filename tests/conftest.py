@@ -34,6 +34,8 @@ GIT_CONFIG = """\
     defaultBranch = main
 [commit]
     gpgsign = false
+[maintenance]
+    auto = false
 [swarm "policy"]
     sandbox = off
 """

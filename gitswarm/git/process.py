@@ -51,6 +51,7 @@ _NEUTRAL = (
     *("-c", "core.fsmonitor=false"),
     *("-c", "submodule.recurse=false"),
     *("-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false"),
 )
 _FLUSHED = ("-c", "core.fsync=committed,loose-object", "-c", "core.fsyncMethod=batch")
 _LOCK_WAIT_S = 10.0

@@ -111,8 +111,16 @@ def _fail(error: Exception, arguments: list[str]) -> int:
         _report_bug(error, arguments)
         return BUG
     usual = "fix that, then run the same command again" if isinstance(expected, SpecError) else ""
-    complain(_discreet(expected.message), expected.hint or usual)
+    complain(_discreet(expected.message), _onward(expected.hint) or usual)
     return expected.exit_code
+
+
+def _onward(hint: str) -> str:
+    if "git swarm resume run-" not in hint:
+        return hint
+    from gitswarm.cli.runs import onward_here
+
+    return onward_here(hint)
 
 
 def _expected(error: Exception) -> SwarmError | None:

@@ -14,7 +14,7 @@ from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, complain, err, out, out_json, out_lines
 from gitswarm.cli.invocation import repository_here
 from gitswarm.cli.run_execution import AcceptOption, accept_of, quiet_context
-from gitswarm.cli.runs import JsonFlag, RunArgument
+from gitswarm.cli.runs import JsonFlag, RunArgument, onward_here
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
@@ -171,10 +171,10 @@ def _show_approval(run: str, approval: Approval, way: str) -> None:
 
 def _show_rejection(run: str, approval: Approval) -> None:
     _show_subject(run, approval, "rejected")
+    way = f"git swarm resume {run}"
     if approval.state.end is RunStatus.SUCCEEDED:
-        out(f"next       git swarm rollback STEP --run {run}   (then git swarm resume {run})")
-    else:
-        out(f"next       git swarm resume {run}")
+        way = f"git swarm rollback STEP --run {run}   (then {way})"
+    out(f"next       {onward_here(way)}")
 
 
 def _show_subject(run: str, approval: Approval, what: str) -> None:
@@ -272,9 +272,10 @@ def _push(session: Session, done: LandedRun) -> str | Refused | None:
 
 
 def _refuse(refused: Refused, *, as_json: bool = False) -> NoReturn:
+    hint = onward_here(refused.hint)
     if as_json:
         paths: list[JsonValue] = list(refused.paths)
-        out_json({"refused": refused.reason, "paths": paths, "output": refused.output, "hint": refused.hint})
+        out_json({"refused": refused.reason, "paths": paths, "output": refused.output, "hint": hint})
         raise SystemExit(REFUSED)
     complain(refused.reason)
     out_lines(f"  {path}" for path in refused.paths[:_PATHS_SHOWN])
@@ -282,5 +283,5 @@ def _refuse(refused: Refused, *, as_json: bool = False) -> NoReturn:
         out(f"  and {len(refused.paths) - _PATHS_SHOWN} more")
     for line in refused.output.splitlines():
         err(f"  {line}")
-    advise(refused.hint)
+    advise(hint)
     raise SystemExit(REFUSED)

@@ -21,6 +21,7 @@ from gitswarm.ledger.journal import OpenJournal, current
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals, stored_events
+from gitswarm.ledger.shared_runs import onward
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.event import TERMINAL_KINDS, LoggedEvent
 from gitswarm.records.execution import RunStatus
@@ -98,7 +99,8 @@ def open_steps(opened: Opened) -> list[OpenJournal]:
 
 
 def hint_at_resume(opened: Opened) -> None:
-    advise(f"git swarm resume {opened.layout.run_id}   (no process executes this run now)")
+    again = onward(opened.repository, f"git swarm resume {opened.layout.run_id}")
+    advise(f"{again}   (no process executes this run now)")
 
 
 def place(flow: str | None, step: str | None, iteration: int | None) -> str:

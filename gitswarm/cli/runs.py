@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -13,10 +14,11 @@ from msgspec import Struct
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import money, plural
-from gitswarm.errors import NotARepositoryError, UsageError
+from gitswarm.errors import NotARepositoryError, SwarmError, UsageError
 from gitswarm.git.reader import RepositoryReader, open_reader
 from gitswarm.ledger.finding import find_run, parsed
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.shared_runs import onward
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import ConcernFields, Timing, existing, standing_after
@@ -73,6 +75,13 @@ def reader_here() -> RepositoryReader:
     :raises NotARepositoryError: as `folder_here`, or there is none.
     """
     return open_reader(folder_here(), os.environ)
+
+
+def onward_here(hint: str) -> str:
+    """As `onward`, where nobody has the repository: of an error or a refusal."""
+    with suppress(SwarmError, OSError):
+        return onward(reader_here(), hint)
+    return hint
 
 
 def open_run(run: str | None) -> Opened:

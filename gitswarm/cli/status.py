@@ -58,6 +58,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
 from gitswarm.ledger.overview import ApprovalFields, OpenInterruption, RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch
+from gitswarm.ledger.shared_runs import onward
 from gitswarm.records.execution import RUNS_FOLDER, RunStatus, created_at
 from gitswarm.worktree.disk_use import disk_bytes
 
@@ -194,7 +195,7 @@ def list_runs(
         advise(error.hint)
     for layout in lost:
         err(f"lost: {layout.run_id} has no branch with its commits")
-        advise(f"git swarm resume {layout.run_id}")
+        advise(onward(repository, f"git swarm resume {layout.run_id}"))
     if as_json:
         plain = [{**item.to_plain(), "disk_bytes": _disk_bytes(item)} for item in found]
         out_json([{**each, "archived": each["run_id"] in archived} for each in plain] if everything else plain)

@@ -37,6 +37,7 @@ from gitswarm.ledger.lease import find_on_hub
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.rescue import rescue_branch
+from gitswarm.ledger.shared_runs import is_shared, onward
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RunStatus
@@ -100,6 +101,8 @@ def resume(
         from gitswarm.cli.exchange import take_over_here  # noqa: PLC0415 - few runs are on a hub
 
         leased = take_over_here(repository, layout)
+    else:
+        _refuse_behind(repository, layout)
     try:
         continue_run(repository, layout, options, until=until, as_json=as_json, leased=leased)
     finally:
@@ -118,6 +121,7 @@ def skip(
     repository = repository_here()
     refuse_agent(os.environ, "skip", repository.common_dir)
     layout = find_run(repository, run)
+    _refuse_behind(repository, layout)
     continue_run(repository, layout, ResumeOptions(message, skip=step), until=until, as_json=as_json)
 
 
@@ -134,6 +138,16 @@ def _find_shared(repository: Repository, run: str | None) -> RunLayout:
         return find_on_hub(repository, remote, run)
     except NotFoundError:
         return _find(repository, run)
+
+
+def _refuse_behind(repository: Repository, layout: RunLayout) -> None:
+    """
+    :raises SwarmError: the hub has more of a shared run, or another clone executes it.
+    """
+    if is_shared(repository, layout.run_id):
+        from gitswarm.runner.hub.transfer import refuse_behind  # noqa: PLC0415 - few runs are on a hub
+
+        refuse_behind(repository, os.environ, layout)
 
 
 def _find(repository: Repository, run: str | None) -> RunLayout:
@@ -185,7 +199,7 @@ def rollback(
         elif done is not None:
             out(f"kept       {done.kept}")
             out(f"undo       git swarm rollback --undo --run {layout.run_id}")
-            out(f"next       git swarm resume {layout.run_id}")
+            out(f"next       {onward(repository, f'git swarm resume {layout.run_id}')}")
 
 
 def fork(

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import GitFailedError, NotFoundError
 from gitswarm.git.as_user import UsersGit, output_of
 from gitswarm.git.reader import RepositoryReader
 
-_LONGEST_S = 900.0
 _QUIET = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
@@ -35,11 +35,12 @@ class Move(Struct, frozen=True):
 
 
 class Remote(Struct, frozen=True):
-    """`name`: as people call it."""
+    """`name`: as people call it. `patience_s`: how long its answer may take."""
 
     name: str
     url: str
     users: UsersGit
+    patience_s: float = 900.0
 
     def refs(self, *patterns: str) -> dict[str, str]:
         """Ids of the refs there that match, by name.
@@ -78,7 +79,7 @@ class Remote(Struct, frozen=True):
         """The same one, for another repository here."""
         beside = self.users.folder / self.url
         url = str(beside) if beside.exists() else self.url
-        return Remote(self.name, url, UsersGit(self.users.env, folder, lambda: None))
+        return replace(self, url=url, users=UsersGit(self.users.env, folder, lambda: None))
 
     def push(self, moves: Sequence[Move]) -> str | None:
         """Moves all of them or none; None: done, else why not, in the words of the other side if it has any.
@@ -101,10 +102,10 @@ class Remote(Struct, frozen=True):
     def _run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         quiet: Mapping[str, str] = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
         try:
-            return self.users.run(*_QUIET, *arguments, stdin=stdin, extra_env=quiet, timeout_s=_LONGEST_S)
+            return self.users.run(*_QUIET, *arguments, stdin=stdin, extra_env=quiet, timeout_s=self.patience_s)
         except subprocess.TimeoutExpired as error:
             raise GitFailedError(
-                f"{self.name} did not answer within {_LONGEST_S:.0f} s", hint=f"git ls-remote {self.name}"
+                f"{self.name} did not answer within {self.patience_s:.0f} s", hint=f"git ls-remote {self.name}"
             ) from error
 
 

@@ -32,6 +32,7 @@ from gitswarm.ledger.overview import (
     overview,
     overviews,
 )
+from gitswarm.ledger.shared_runs import shared_runs
 from gitswarm.records.execution import BRANCH_PREFIX
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def _stands(repository: RepositoryReader) -> dict[str, str]:
     for prefix in (f"refs/heads/{BRANCH_PREFIX}", "refs/swarm/", "refs/notes/swarm/"):
         for name, to in repository.refs.values(prefix).items():
             refs[run_of(name)].append(f"{name} {to}")
+    for run in shared_runs(repository):
+        refs[run].append("shared")
     busy = {None, *_executed_or_cut_off(repository)}
     return {
         run: hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -23,6 +23,7 @@ from gitswarm.ledger.approval import (
 from gitswarm.ledger.finding import journal_files, journal_folder, step_json
 from gitswarm.ledger.last_tests import LastTests, last_tests
 from gitswarm.ledger.layout import KERNEL, RunLayout
+from gitswarm.ledger.shared_runs import onward
 from gitswarm.ledger.spent import Payments, changed_limits, payments, uses
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.stored_json import (
@@ -146,7 +147,9 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     spec = spec_fields(repository, state)
     question = _question(repository, state) if status is RunStatus.PAUSED else None
     more = option_in(question or "")
-    onward = f"git swarm resume {layout.run_id} {more}" if more else command_to_continue(state, status)
+    command = f"git swarm resume {layout.run_id} {more}" if more else command_to_continue(state, status)
+    if status is RunStatus.SUCCEEDED:
+        command = command_to_land(repository, state)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
@@ -161,7 +164,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         cost_usd=used.cost_usd,
         tokens=used.tokens,
         last_error=_last_error(repository, state),
-        hint=command_to_land(repository, state) if status is RunStatus.SUCCEEDED else onward,
+        hint=onward(repository, command),
         stack=tuple(map(_interruption, following.stack)),
         approved=_approval(repository, state, ApprovalKind.APPROVES),
         rejected=_approval(repository, state, ApprovalKind.REJECTS),

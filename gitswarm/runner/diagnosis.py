@@ -176,7 +176,7 @@ def _interrupted(repository: Repository) -> Iterator[Diagnosis]:
     for found in listed.runs:
         if found.state is RunStatus.INTERRUPTED:
             what = f"{found.run_id} was interrupted, and no process executes it"
-            yield Diagnosis("run", "problem", what, f"git swarm resume {found.run_id}")
+            yield Diagnosis("run", "problem", what, found.hint)
 
 
 def _locks(repository: Repository) -> Iterator[Diagnosis]:

@@ -84,7 +84,9 @@ def test_newer_work_on_the_hub_is_never_overwritten(clones: Clones) -> None:
     there.swarm("resume", run, "--until", "second")
     there.swarm("push", run)
     pushed = clones.on_hub("for-each-ref")
+    here.git("config", "swarm.hub", "../nowhere.git")  # out of reach for a while
     here.swarm("resume", run)
+    here.git("config", "swarm.hub", "hub")
     mine = here.git("rev-parse", f"shadow/{run}")
 
     refused = here.swarm("push", run, code=1)

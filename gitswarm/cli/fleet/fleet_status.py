@@ -31,6 +31,7 @@ from gitswarm.cli.invocation import repository_here
 from gitswarm.cli.runs import JsonFlag, age_since, state_word, task_title
 from gitswarm.cli.terminal import terminal_height
 from gitswarm.ledger.lease import Lease
+from gitswarm.ledger.shared_runs import with_hub
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.text import usd
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, is_given_up, read_queue
@@ -81,8 +82,6 @@ def fleet_run_of(lease: Lease) -> FleetRun:
         state, hint = QUEUED, f"git swarm fleet run {run}"
     elif how.state in (RunStatus.INTERRUPTED, RunStatus.STOPPED):
         hint = f"git swarm fleet run {run}"
-    elif how.state is RunStatus.PAUSED:
-        hint = hint.replace(f"resume {run}", f"resume {run} --hub")
     return FleetRun(
         run_id=run,
         state=state,
@@ -93,7 +92,7 @@ def fleet_run_of(lease: Lease) -> FleetRun:
         generation=lease.generation,
         attempts=lease.attempts,
         pushed=age_since(lease.time),
-        hint=hint,
+        hint=with_hub(hint),
     )
 
 

@@ -17,6 +17,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals
+from gitswarm.ledger.shared_runs import mark_shared, with_hub
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.record import Clock
 from gitswarm.runner.run_processes import Request, RequestKind
@@ -70,7 +71,8 @@ class LeasedRun:
         :raises GitFailedError: the hub could not be reached, or refused, at every attempt.
         :raises SwarmError: somebody moved a ref there without a lease.
         """
-        how = replace(overview(self._repository, self._layout, state), worktree=None)
+        how = overview(self._repository, self._layout, state)
+        how = replace(how, worktree=None, hint=with_hub(how.hint))
         refs: dict[str, str | None] = {**refs_to_push(self._repository, state)}
         gone = dict.fromkeys(view for view in self._layout.views if view not in refs)
         before = self.lease.overview if self.lease else None
@@ -116,6 +118,7 @@ class LeasedRun:
             if not said or (found is not None and found.refs.get(name) == made):
                 self.there = {ref: to for ref, to in {**self.there, **wanted}.items() if to is not None}
                 self.lease = lease
+                mark_shared(self._repository, self._layout)
                 return
             if found is not None and found.refs.get(name) in self._own:
                 self.there = dict(found.refs)  # an earlier one had arrived, and its answer was lost

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import FencedError, NotFoundError, SwarmError
 from gitswarm.git.locks import Locks
@@ -14,7 +15,8 @@ from gitswarm.git.remote import Remote, configured_hub, own_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.hub_archive import archived_on_hub
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, look_at_hub, owner_here, refs_here, refs_to_push
+from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_here, refs_to_push
+from gitswarm.ledger.shared_runs import mark_shared
 from gitswarm.ledger.state import replay
 from gitswarm.records.record import Clock, timestamp
 from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
@@ -25,6 +27,8 @@ from gitswarm.runner.run_session import RunContext
 from gitswarm.safety.guard import may_hold_runs
 
 _RACES = 10
+_PATIENCE_S = 20.0
+"""A hub that does not answer keeps nobody from continuing a run here."""
 
 
 def hub_for_runs(repository: Repository, env: Mapping[str, str], name: str | None = None) -> Remote:
@@ -114,22 +118,46 @@ def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock:
     )
 
 
-def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, wish: RequestKind) -> None:
-    """Before a run is ended that no process here executes. A hub that is not there or not reached says nothing.
+def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, wish: str) -> None:
+    """Before a command changes a run that no process here executes. A hub that is not there, or not reached, says
+    nothing.
 
+    :param wish: the command.
     :raises SwarmError: by its lease on the hub another clone executes it.
     """
-    try:
-        remote = remote_of(repository, configured_hub(repository), env)
-        lease = look_at_hub(repository, remote, layout).leases.get(layout.run_id)
-    except SwarmError:
+    _look_elsewhere(repository, env, layout, wish)
+
+
+def refuse_behind(repository: Repository, env: Mapping[str, str], layout: RunLayout) -> None:
+    """As `refuse_elsewhere`, before a shared run continues here without its lease.
+
+    :raises SwarmError: another clone executes it, or the hub has steps of it that are not here.
+    """
+    found = _look_elsewhere(repository, env, layout, "resume")
+    if found is None or layout.run_id not in found.leases:
         return
+    commits = [to for name, to in found.refs.items() if name != layout.lease_ref]
+    if not reaches_all(repository, commits, replay(repository, layout)):
+        run, owner = layout.run_id, found.leases[layout.run_id].owner
+        raise SwarmError(
+            f"{owner} continued {run}: the hub has commits of it that are not here",
+            hint=f"git swarm pull {run}   (or: git swarm resume {run} --hub)",
+        )
+
+
+def _look_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, wish: str) -> OnHub | None:
+    try:
+        remote = replace(remote_of(repository, configured_hub(repository), env), patience_s=_PATIENCE_S)
+        found = look_at_hub(repository, remote, layout)
+    except SwarmError:
+        return None
+    run, lease = layout.run_id, found.leases.get(layout.run_id)
     if lease is not None and lease.executes and lease.owner != owner_here(repository):
-        run = layout.run_id
         raise SwarmError(
             f"{lease.owner} executes {run}, by its lease on {remote.name} of {timestamp(lease.time)}",
             hint=f"git swarm {wish} {run} --hub",
         )
+    return found
 
 
 def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> LeasedRun:
@@ -183,9 +211,11 @@ def pull_run(repository: Repository, remote: Remote, layout: RunLayout, context:
             # The branch last: it is what makes it a run.
             for name in sorted(theirs, key=lambda ref: (ref == layout.branch, ref)):
                 repository.refs.swap(name, repository.refs.read(name), theirs[name], why="from the hub")
+        mark_shared(repository, layout)
         return Pulled(came=True)
     with open_run(repository, layout, context, executes=False) as opened:
         kept = reset_to_hub(opened.session, opened.state, remote, keeps_ahead=True)
+    mark_shared(repository, layout)
     return Pulled(refs_here(repository, layout) != before, kept)
 
 

@@ -36,7 +36,7 @@ from gitswarm.worktree.index_entries import NestedFinder, is_submodule
 from gitswarm.worktree.shadow import PutAway, Shadow, bring_back, find_shadow, is_ours, lost_worktrees, put_away
 
 _STALE_S = 3600
-_FOLDERS = ("journal", "inbox", "quarantine", "requests", "logs", "locks", "caches", "sessions")
+_FOLDERS = ("journal", "inbox", "quarantine", "requests", "logs", "locks", "caches", "sessions", "shared")
 
 
 def leftovers(repository: Repository) -> Iterator[Path]:

@@ -33,7 +33,8 @@ LOOPS = {
     "prune": "git prune --expire=now",
     "repack": "git repack -adq",
     "maintenance": "git maintenance run --quiet --task=geometric-repack --task=worktree-prune;"  # of git 2.55
-    " git maintenance run --quiet --task=loose-objects --task=incremental-repack --task=commit-graph --task=pack-refs",
+    " git maintenance run --quiet --task=loose-objects --task=incremental-repack --task=commit-graph"
+    " --task=pack-refs",
     "status": "cd ../repo.swarm/run-* && git status && git diff --stat",
     "fetch": "git fetch -q ../upstream '+refs/heads/*:refs/remotes/up/*' && git commit-graph write --reachable",
     "everything": "git gc -q --prune=now; git pack-refs --all; (cd ../repo.swarm/* && git status); git repack -adq",

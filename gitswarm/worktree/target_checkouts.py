@@ -149,8 +149,19 @@ def _read(path: Path) -> str:
         return ""
 
 
-def in_the_way(repository: Repository, checkout: Checkout, paths: Sequence[str]) -> tuple[str, ...]:
-    """Which of the `paths` that a landing changes hold work in the checkout: edited, staged, untracked or ignored."""
+class InTheWay(Struct, frozen=True):
+    """Work in a checkout that a landing would touch. `paths`: where, of those that it changes; `untracked`: files and
+    folders that git does not track, ignored ones too, which no stash brings back; `is_edited`: others are there."""
+
+    paths: tuple[str, ...]
+    untracked: tuple[str, ...]
+    is_edited: bool
+
+
+def in_the_way(repository: Repository, checkout: Checkout, paths: Sequence[str]) -> InTheWay:
+    """
+    :param paths: those that a landing changes.
+    """
     git = repository.git_in(checkout.git_dir, checkout.path)
     listed = git.output(
         "--no-optional-locks",
@@ -162,8 +173,17 @@ def in_the_way(repository: Repository, checkout: Checkout, paths: Sequence[str])
         "--ignored=matching",
         "--ignore-submodules=none",
     )
-    dirty = [os.fsdecode(entry[3:]) for entry in listed.split(b"\0") if entry]
-    return tuple(path for path in paths if any(_collide(checkout.path, path, name) for name in dirty))
+    entries = [(entry[:2] in (b"??", b"!!"), os.fsdecode(entry[3:])) for entry in listed.split(b"\0") if entry]
+    found = [(path, *entry) for path in paths for entry in entries if _collide(checkout.path, path, entry[1])]
+    return InTheWay(
+        paths=tuple(dict.fromkeys(path for path, _is_untracked, _name in found)),
+        untracked=tuple(
+            dict.fromkeys(
+                name if path.startswith(f"{name}/") else path for path, is_untracked, name in found if is_untracked
+            )
+        ),
+        is_edited=any(not is_untracked for _path, is_untracked, _name in found),
+    )
 
 
 def _collide(root: Path, path: str, dirty: str) -> bool:

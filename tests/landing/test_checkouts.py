@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -102,6 +103,7 @@ IN_THE_WAY: dict[str, tuple[Callable[[Project], None], str]] = {
     "in an ignored folder": (ignore("build/", "build/out.txt"), "build/out.txt"),
     "deleted": (lambda project: (project.root / "src/app.py").unlink(), "src/app.py"),
 }
+UNTRACKED = ("untracked", "a folder of untracked files", "ignored", "in an ignored folder")
 
 
 @pytest.mark.parametrize("how", IN_THE_WAY)
@@ -114,8 +116,24 @@ def test_work_in_the_way_keeps_it_from_landing(project: Project, how: str) -> No
     before, tip = run.world(), run.tip
     reason, paths, hint = refusal(run.land(code=1))
     assert (reason, paths) == (f"{project.root} has uncommitted changes in files that the landing changes", [path])
-    assert hint == f"git -C {project.root} stash -u"
     assert (run.world(), run.tip) == (before, tip)
+
+    subprocess.run(["sh", "-c", hint], cwd="/", env=dict(project.env), check=True, stdout=subprocess.DEVNULL)
+    run.land()
+
+    assert {name: (project.root / name).read_text(encoding="utf-8") for name in files} == files
+    moved = [file for file in project.root.rglob("*") if ".mine" in str(file) and file.is_file()]
+    kept = [file.read_text(encoding="utf-8") for file in moved]
+    stashed = project.git("stash", "list").splitlines()
+    assert (kept, len(stashed)) == ((["mine\n"], 0) if how in UNTRACKED else ([], 1))
+
+
+def test_a_file_that_is_moved_out_of_the_way_replaces_none(project: Project) -> None:
+    run = ready(project)
+    run.approve()
+    project.write({"src/new.py": "mine\n", "src/new.py.mine": "older\n", "src/app.py": "edited\n"})
+    file = project.root / "src/new.py"
+    assert refusal(run.land(code=1))[2] == f"git -C {project.root} stash && mv {file} {file}.mine2"
 
 
 def linked(project: Project, branch: str) -> Path:

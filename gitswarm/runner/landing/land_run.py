@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import time
 from collections.abc import Callable
+from itertools import chain, count
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,7 +41,7 @@ from gitswarm.runner.landing.landing_plan import (
 )
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.operation import handed_off
-from gitswarm.worktree.target_checkouts import Checkout, checkouts_of, fast_forward, in_the_way
+from gitswarm.worktree.target_checkouts import Checkout, InTheWay, checkouts_of, fast_forward, in_the_way
 
 
 def push_target(session: Session, target: str) -> str | Refused:
@@ -57,6 +61,8 @@ def push_target(session: Session, target: str) -> str | Refused:
 
 
 LAND = "land"
+_MOVED = 5
+"""Files that one hint moves."""
 _ATTEMPTS = 5
 """How often a target may move while we land on it."""
 
@@ -168,14 +174,25 @@ def occupied(session: Session, checkouts: list[Checkout], before: str, after: st
     for checkout in checkouts:
         if checkout.busy is not None:
             return Refused(f"{checkout.path} is in the middle of a {checkout.busy}", f"git -C {checkout.path} status")
-        dirty = in_the_way(session.repository, checkout, paths)
-        if dirty:
+        found = in_the_way(session.repository, checkout, paths)
+        if found.paths:
             return Refused(
                 f"{checkout.path} has uncommitted changes in files that the landing changes",
-                f"git -C {checkout.path} stash -u   (then land, then: git stash pop)",
-                dirty,
+                _out_of_the_way(checkout.path, found),
+                found.paths,
             )
     return None
+
+
+def _out_of_the_way(folder: Path, found: InTheWay) -> str:
+    """What to type: edits are stashed; a file that git does not track is moved, as no stash brings it back over one
+    that has landed."""
+    files = [folder / name for name in found.untracked[:_MOVED]]
+    endings = chain([".mine"], (f".mine{number}" for number in count(2)))
+    ending = next(each for each in endings if not any(os.path.lexists(f"{file}{each}") for file in files))
+    commands = [f"git -C {shlex.quote(str(folder))} stash"] * found.is_edited
+    commands += [f"mv {shlex.quote(str(file))} {shlex.quote(f'{file}{ending}')}" for file in files]
+    return f"{' && '.join(commands)}   (then land{', then: git stash pop' * found.is_edited})"
 
 
 def unsound(session: Session) -> Refused | None:

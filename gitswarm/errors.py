@@ -96,8 +96,10 @@ class NoSuchModeError(UsageError):
         self.mode = mode
 
 
-_FULL = "git swarm resume   (when there is room again: df -h)"
-_CLOSED = "git swarm resume   (when this user may write there again)"
+AGAIN = "the same command again"
+"""In hints, where the command line stands in the end; or what a note on the error says: how its run continues."""
+_FULL = f"{AGAIN}   (when there is room again: df -h)"
+_CLOSED = f"{AGAIN}   (when this user may write there again)"
 _STORAGE_FAULTS = {
     "no space left on device": ("the disk is full", _FULL),
     "out of diskspace": ("the disk is full", _FULL),
@@ -119,7 +121,7 @@ def storage_error(said: str) -> StorageError:
     for words, (title, hint) in _STORAGE_FAULTS.items():
         if words in said.lower():
             return StorageError(f"{title}: {said}", hint=hint)
-    return StorageError(said, hint="git swarm resume   (when that is fixed)")
+    return StorageError(said, hint=f"{AGAIN}   (when that is fixed)")
 
 
 class RunInterruptedError(BaseException):

@@ -432,6 +432,12 @@ def test_a_file_beside_the_repository_is_no_obstacle(project: Project) -> None:
     project.swarm("start", "hello")
 
 
+def test_a_task_of_nothing_is_refused(project: Project) -> None:
+    for given in ("", "  "):
+        stderr = refused(project, "start", "build", "-m", given, code=2)
+        assert stderr == said("the task is empty", "git swarm start FLOW -m 'what is to be done'")
+
+
 def test_an_issue_that_does_not_exist_is_refused(project: Project) -> None:
     stderr = refused(project, "start", "build", "--issue", "none.md")
     assert stderr == said("there is no file none.md", "git swarm start FLOW --issue FILE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -135,7 +136,7 @@ def test_an_object_store_that_takes_nothing_loses_nothing(stopped: Stopped) -> N
 # --- no space ---------------------------------------------------------------------------------------------------
 
 FULL = "git-swarm: the disk is full: "
-AGAIN = "hint: git swarm resume   (when there is room again: df -h)"
+AGAIN = re.compile(r"hint: git swarm resume( run-[-0-9a-f]+)?   \(when there is room again: df -h\)")
 
 
 @contextmanager
@@ -186,7 +187,7 @@ def test_a_disk_that_fills_up_while_journalling_fails_no_step(
         patched.setattr(journal_module, "os", _FullJournal(line))
         answer = stopped.refused("resume")
     assert answer.stderr.splitlines()[-2].startswith(FULL)
-    assert answer.stderr.splitlines()[-1] == AGAIN
+    assert AGAIN.fullmatch(answer.stderr.splitlines()[-1])
     assert stopped.ask("events", "--json").code == 0
     assert stopped.obey(answer).code == 0
     stopped.assert_whole()
@@ -198,7 +199,9 @@ def test_a_disk_that_fills_up_while_objects_are_written(stopped: Stopped, number
     error = no_space()
     with failing(packing_module, "_put", error, lambda *_a, **_o: next(calls) + 1 >= number):
         answer = stopped.refused("resume")
-    assert answer.stderr.splitlines()[-2:] == [f"{FULL}cannot write to the object store: {error}", AGAIN]
+    message, hint = answer.stderr.splitlines()[-2:]
+    assert message == f"{FULL}cannot write to the object store: {error}"
+    assert AGAIN.fullmatch(hint)
     assert stopped.obey(answer).code == 0
     stopped.assert_whole()
 
@@ -206,7 +209,7 @@ def test_a_disk_that_fills_up_while_objects_are_written(stopped: Stopped, number
 def test_a_disk_that_fills_up_while_the_run_folder_is_written(stopped: Stopped) -> None:
     with failing(RunFolder, "write", no_space(), lambda *_a: True):
         answer = stopped.refused("resume")
-    assert answer.stderr.splitlines()[-1] == AGAIN
+    assert AGAIN.fullmatch(answer.stderr.splitlines()[-1])
     assert stopped.obey(answer).code == 0
     stopped.assert_whole()
 
@@ -229,7 +232,9 @@ def test_a_disk_that_fills_up_while_git_works(stopped: Stopped, tmp_path: Path, 
 
     answer = full.refused("resume")
 
-    assert answer.stderr.splitlines()[-2:] == [f"{FULL}git {verb.split(maxsplit=1)[0]} failed: {said}", AGAIN]
+    message, hint = answer.stderr.splitlines()[-2:]
+    assert message == f"{FULL}git {verb.split(maxsplit=1)[0]} failed: {said}"
+    assert AGAIN.fullmatch(hint)
     assert stopped.obey(answer).code == 0
     stopped.assert_whole()
 
@@ -318,7 +323,8 @@ def test_a_read_only_repository_refuses_what_changes_it(stopped: Stopped, argume
     done = read_only(stopped, *arguments.format(run=stopped.run).split())
     message, hint = done.stderr.splitlines()[-2:]
     assert (done.returncode, message[:38]) == (1, "git-swarm: the file system is read-onl"), done
-    assert hint == "hint: git swarm resume   (when this user may write there again)"
+    typed = arguments.format(run=stopped.run)
+    assert hint == f"hint: git swarm {typed}   (when this user may write there again)"
     assert stopped.ask("resume").code == 0
     stopped.assert_whole()
 

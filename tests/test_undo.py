@@ -288,6 +288,14 @@ def test_only_the_next_step_can_be_skipped(three: Project) -> None:
     assert said == (f"git-swarm: the next step is three/three, not two\nhint: git swarm skip three --run {run}\n")
 
 
+def test_behind_the_last_step_nothing_is_skipped(three: Project) -> None:
+    run = three.start(BLOCKED, flow="three", code=5)
+    three.swarm("skip", "three")
+    three.swarm("rollback", "three")
+    said = three.swarm("skip", "three", code=1).stderr
+    assert said == f"git-swarm: no step is next: the flow is at its end\nhint: git swarm status {run}\n"
+
+
 @pytest.mark.parametrize(("wish", "state", "code"), [("stop", "stopped", 0), ("pause", "paused", 5)])
 def test_a_wish_at_once_keeps_the_step_s_work_and_resume_continues_it(
     three: Project, hanging: subprocess.Popen[str], wish: str, state: str, code: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from gitswarm.cli.command_table import ROOT, Command, Group
 from gitswarm.cli.console import INTERRUPTED, advise, complain, err
 from gitswarm.cli.help_pages import HELP, NAME, help_text, unknown
 from gitswarm.cli.terminal import paged, with_color
-from gitswarm.errors import RunInterruptedError, SpecError, StorageError, SwarmError, UsageError, storage_error
+from gitswarm.errors import AGAIN, RunInterruptedError, SpecError, StorageError, SwarmError, UsageError, storage_error
 
 USAGE, BUG = 2, 3
 
@@ -32,6 +33,9 @@ def run(arguments: list[str], imported: Callable[[], object] = lambda: None) -> 
 
     :param imported: called when the command's module is there.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="replace")  # it cannot show our marks
     try:
         return _choose(ROOT, NAME, arguments, imported)
     except SystemExit as end:
@@ -111,7 +115,13 @@ def _fail(error: Exception, arguments: list[str]) -> int:
         _report_bug(error, arguments)
         return BUG
     usual = "fix that, then run the same command again" if isinstance(expected, SpecError) else ""
-    complain(_discreet(expected.message), _onward(expected.hint) or usual)
+    hint = _onward(expected.hint)
+    if AGAIN in hint:
+        import shlex
+
+        continues = next(iter(getattr(error, "__notes__", ())), None)
+        hint = hint.replace(AGAIN, continues or shlex.join(["git", "swarm", *arguments]))
+    complain(_discreet(expected.message), hint or usual)
     return expected.exit_code
 
 
@@ -129,7 +139,7 @@ def _expected(error: Exception) -> SwarmError | None:
         message = f"{error.strerror}: {error.filename}" if error.filename else str(error)
         culprit = _in_the_way(error)
         if culprit is not None:
-            return StorageError(message, hint=f"mv {culprit} {culprit}.old && git swarm resume")
+            return StorageError(message, hint=f"mv {culprit} {culprit}.old && {AGAIN}")
         return storage_error(message)
     return error if isinstance(error, SwarmError) else None
 

@@ -83,6 +83,7 @@ def _of(path: tuple[str, ...], repository: Repository) -> Setting:
     for each in wrong:
         if isinstance(each, EntryError) and f"{each.key}.".startswith(f"{key}."):
             raise SpecError(each.problems, hint=unset_hint(repository, each))
+        complain(f"ignored: {each.message}", unset_hint(repository, each))
     return setting(path, team, personal, os.environ)
 
 

@@ -125,6 +125,9 @@ def _undo(repository: Repository) -> None:
                 sys.stdout,
             )
         )
+    for path in undone.theirs:
+        name = _name(repository, path)
+        out_lines(readable("stays      ", f"{name}: it is part of the project by now (git rm {name})", sys.stdout))
     for path, reason in undone.left:
         out_lines(readable("left       ", f"{_name(repository, path)}: {reason}", sys.stdout))
     if undone.left:

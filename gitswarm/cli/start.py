@@ -359,6 +359,8 @@ def _task(message: str | None, issue: str | None) -> str:
         raise NotFoundError(
             "the task is not UTF-8 text", hint="iconv -t utf-8, then: git swarm start FLOW --issue FILE"
         )
+    if not task.strip() and (message, issue) != (None, None):
+        raise UsageError("the task is empty", hint="git swarm start FLOW -m 'what is to be done'")
     return task
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from gitswarm.errors import NotARepositoryError, UnsupportedRepositoryError
-from gitswarm.git.process import Git
+from gitswarm.git.process import Git, scrubbed
 
 MADE_FOR = "swarm-branch"
 """File in the folder that git keeps for a worktree: the full name of the branch, or the ref, that it was made for."""
@@ -89,17 +89,21 @@ class Place(Struct, frozen=True):
     checkout: Path | None
 
 
-def discover(git: Git, folder: Path) -> Place:
-    """
-    :raises NotARepositoryError: there is none around the folder.
+def discover(env: Mapping[str, str], folder: Path) -> Place:
+    """The repository around a folder.
+
+    :param env: the user's environment.
+    :raises NotARepositoryError: there is none, or `GIT_DIR` names another one.
     :raises UnsupportedRepositoryError: git-swarm cannot work on it; the message says why.
     """
+    git = Git(scrubbed(env))
     asked = ("--is-inside-work-tree", "--show-object-format", "--git-dir", "--git-common-dir", "--show-toplevel")
     done = git.run("rev-parse", "--path-format=absolute", *asked, cwd=folder)
     inside, object_format, *paths = [*done.stdout.split(b"\n")[:-1], b"", b""]
     # Where there is no work tree git ends with an error, behind the other answers.
     if not inside or (done.returncode != 0 and inside != b"false"):
         refuse_old_git(git)
+        _refuse_aimed(env, folder)
         raise _not_usable(folder, done.stderr.decode(errors="replace"))
     _refuse_object_format(git, object_format.decode())
     if len(paths) - 2 == (3 if inside == b"true" else 2):
@@ -108,7 +112,26 @@ def discover(git: Git, folder: Path) -> Place:
         git_dir, common_dir = _path(git, folder, "--git-dir"), _path(git, folder, "--git-common-dir")
         checkout = _path(git, folder, "--show-toplevel") if inside == b"true" else git_dir
     _refuse_ref_storage(git, common_dir)
+    _refuse_aimed(env, folder, git_dir, common_dir)
     return Place(common_dir, git_dir, checkout if inside == b"true" else None)
+
+
+def _refuse_aimed(env: Mapping[str, str], folder: Path, *found: Path) -> None:
+    """`git --git-dir=… swarm` would be about another repository than the one that we look at; hooks name their own.
+
+    :param found: the folders of that repository.
+    :raises NotARepositoryError: `GIT_DIR` is none of them.
+    """
+    if aimed := env.get("GIT_DIR"):
+        path = (folder / aimed).resolve()
+        if path not in found and path not in {each.resolve() for each in found}:
+            import shlex  # noqa: PLC0415 - only for a mistake
+
+            where = path.parent if path.name == ".git" else path
+            raise NotARepositoryError(
+                f"GIT_DIR is {aimed}, and {folder} is not in that repository",
+                hint=f"cd {shlex.quote(str(where))}   (or: unset GIT_DIR GIT_WORK_TREE)",
+            )
 
 
 def refuse_old_git(git: Git) -> None:
@@ -170,10 +193,10 @@ def _not_usable(folder: Path, message: str) -> NotARepositoryError | Unsupported
             f"{folder}: this git cannot read the repository: {message.strip().removeprefix('fatal: ')}",
             hint="git-swarm needs plain SHA-1 objects and file refs",
         )
-    gone = re.search(r"not a git repository: (.+/worktrees/[^/\n]+)", message)
-    if gone:
+    gone = next((target for above in (folder, *folder.parents) if (target := pointer(above)) is not None), None)
+    if gone is not None and gone.parent.name == "worktrees" and not gone.exists():
         return NotARepositoryError(
-            f"{folder} is a worktree of a repository that no longer exists: {gone[1]}",
+            f"{folder} is a worktree of a repository that no longer exists: {gone}",
             hint="cd to where the repository is now, then: git swarm resume",
         )
     return NotARepositoryError(

@@ -139,7 +139,7 @@ class RepositoryReader:
 def open_reader(folder: Path, env: Mapping[str, str]) -> RepositoryReader:
     """As `open_repository`, for reading only."""
     clean = scrubbed(env)
-    place = discover(Git(clean), folder)
+    place = discover(env, folder)
     objects = CatFile(Git(clean, place.common_dir))
     return RepositoryReader(place, clean, objects, RefFiles(place.common_dir))
 

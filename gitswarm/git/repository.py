@@ -122,7 +122,7 @@ def open_repository(folder: Path, env: Mapping[str, str]) -> Repository:
     :raises NotARepositoryError: there is none.
     :raises UnsupportedRepositoryError: git-swarm cannot work on it; the message says why.
     """
-    return Repository(discover(Git(scrubbed(env)), folder), env)
+    return Repository(discover(env, folder), env)
 
 
 def refuse_unready(repository: Repository) -> None:
@@ -132,9 +132,11 @@ def refuse_unready(repository: Repository) -> None:
     """
     repository.refuse_old_git()
     if not _has_commit(repository):
+        commit = "git commit --allow-empty -m 'first commit'"
+        bare = f"git clone {repository.main_folder} first && cd first && {commit} && git push origin HEAD"
         raise UnsupportedRepositoryError(
             "this repository has no commit yet: a run branches off one",
-            hint="git commit --allow-empty -m 'first commit'",
+            hint=commit if repository.checkout is not None else bare,
         )
     if repository.refs.read(SHADOW_BRANCH) is not None:
         raise UnsupportedRepositoryError(

@@ -110,6 +110,9 @@ def _step_to_skip(session: Session, state: RunState, decision: Decision, asked: 
     flow = choice.to_flow or decision.flow_key
     pending = choice.fork.pending if choice.fork is not None else (choice.to_step,)
     step = next((name for name in pending if name and asked in (name, f"{flow}/{name}")), None)
+    if step is None and not any(pending):
+        run = session.layout.run_id
+        raise SwarmError("no step is next: the flow is at its end", hint=f"git swarm status {run}")
     if step is None:
         names = " or ".join(f"{flow}/{name}" for name in pending)
         raise SwarmError(

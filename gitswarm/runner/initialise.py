@@ -215,12 +215,25 @@ def undo_init(repository: Repository) -> Uninstalled | None:
                 (repository.common_dir / "config", f"{_EXTENSION.key} stays: a worktree has settings of its own")
             )
             changes = tuple(_without_extension(one) for one in changes)
+        theirs = [one for one in changes if _is_theirs(repository, one)]
+        changes = tuple(one for one in changes if one not in theirs)
         undone = undo_changes(changes, lambda state, one: _by_git(repository, state, one.removed, one.added))
         _sweep_worktrees(repository)
         kept += _sweep_hooks(repository)
         _record_path(repository).unlink()
         undone.left += kept
+        undone.theirs += (one.path for one in theirs)
         return undone
+
+
+def _is_theirs(repository: Repository, one: Change) -> bool:
+    """Whether a file of the checkout that was new, and has nothing to do with pushes, is tracked by now."""
+    checkout = repository.checkout
+    if checkout is None or one.before is not None or one.is_configuration or is_guard(one.after):
+        return False
+    if not one.path.is_relative_to(checkout) or one.path.is_relative_to(repository.common_dir):
+        return False
+    return repository.checkout_git.run("ls-files", "--error-unmatch", "--", str(one.path)).returncode == 0
 
 
 def _others_need_extension(repository: Repository) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.errors import RunInterruptedError
+from gitswarm.errors import RunInterruptedError, StorageError
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.store import end_trailers
@@ -71,6 +71,10 @@ def carry_on(
     except RunInterruptedError:
         # Ended below: as long as an exception is handled, its traceback holds on to locks that it came out of.
         pass
+    except (OSError, StorageError) as error:
+        shared = " --hub" if session.context.leased is not None else ""
+        error.add_note(f"git swarm resume {session.layout.run_id}{shared}")
+        raise
     finally:
         for thread in session.removing:
             thread.join()

@@ -246,12 +246,13 @@ def _present(repository: Repository) -> Iterator[str]:
 
 class Uninstalled(Struct):
     """`restored`: files that are again what they were; `ours_removed`: files that somebody changed since, and that
-    lost only our lines; `left`: files that stay, each with the reason.
+    lost only our lines; `left`: files that stay, each with the reason; `theirs`: files of the project by now.
     """
 
     restored: list[Path] = field(default_factory=list)
     ours_removed: list[Path] = field(default_factory=list)
     left: list[tuple[Path, str]] = field(default_factory=list)
+    theirs: list[Path] = field(default_factory=list)
 
 
 def undo_changes(changes: Sequence[Change], take_out: TakeOut) -> Uninstalled:

@@ -210,6 +210,13 @@ def test_entries_that_cannot_be_read_keep_nobody_from_finding_and_unsetting_them
     assert project.swarm("config").stderr == ""
 
 
+def test_one_key_says_too_that_the_team_s_file_is_wrong(project: Project) -> None:
+    project.commit({CONFIG_FILE: "comands: {test: make}\n"}, "broken")
+    answer = ask(project, "config", "commands.test", "--json")
+    assert (answer.code, json.loads(answer.stdout)["value"]) == (0, None)
+    assert answer.stderr.startswith(f"git-swarm: ignored: {CONFIG_FILE}:1: unknown key 'comands'")
+
+
 def test_a_team_s_file_that_cannot_be_read_is_told_beside_the_rest(project: Project) -> None:
     project.commit({CONFIG_FILE: "retention: {days: true}\n"}, "broken")
     said = f"{CONFIG_FILE}:1: retention.days: 'true' is not a number"

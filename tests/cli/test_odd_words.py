@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -101,3 +102,11 @@ def texts(value: object) -> Sequence[str]:
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [text for item in inner for text in texts(item)]
+
+
+def test_a_terminal_that_cannot_show_a_mark_gets_another(odd: Odd) -> None:
+    env = {**odd.project.env, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        odd.project.argv("log"), cwd=odd.project.root, env=env, capture_output=True, encoding="latin-1", check=True
+    )
+    assert ("?" in done.stdout, done.stderr) == (True, "")

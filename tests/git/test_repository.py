@@ -88,7 +88,15 @@ def test_a_path_that_is_not_utf_8(project: Project, tmp_path: Path) -> None:
 def test_git_variables_of_the_caller_do_not_lead_elsewhere(project: Project, tmp_path: Path) -> None:
     """As when a git alias or hook calls us: git exports GIT_DIR and more."""
     env = {**project.env, "GIT_DIR": str(tmp_path / "no.git"), "GIT_WORK_TREE": str(tmp_path)}
-    assert open_repository(project.root, env).checkout == project.root
+    for folder in (project.root, tmp_path):
+        with pytest.raises(
+            NotARepositoryError, match=r"GIT_DIR is .*/no.git, and .* is not in that repository"
+        ) as caught:
+            open_repository(folder, env)
+        assert caught.value.hint == f"cd {tmp_path}/no.git   (or: unset GIT_DIR GIT_WORK_TREE)"
+    for own in (".git", str(project.root / ".git")):
+        named = {**env, "GIT_DIR": own, "GIT_WORK_TREE": "."}
+        assert open_repository(project.root, named).checkout == project.root
 
 
 def test_outside_of_any_repository(tmp_path: Path, env: dict[str, str]) -> None:

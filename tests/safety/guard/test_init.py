@@ -67,6 +67,18 @@ def test_a_configuration_that_was_edited_stays(world: World) -> None:
     assert (world.project.root / ".swarm" / "config.yaml").read_text(encoding="utf-8") == "hub: hub\n"
 
 
+def test_a_configuration_that_was_committed_stays(world: World) -> None:
+    world.project.swarm("init")
+    world.project.commit({}, "our settings")
+    said = world.project.swarm("init", "--undo").stdout.splitlines()
+    assert said == [
+        "restored   .git/hooks/pre-push",
+        "restored   .git/config",
+        "stays      .swarm/config.yaml: it is part of the project by now (git rm .swarm/config.yaml)",
+    ]
+    assert world.git("status", "--porcelain") == ""
+
+
 def test_undo_takes_only_our_lines_out_of_a_configuration_that_changed(world: World) -> None:
     world.init()
     world.git("config", "user.nickname", "me")
@@ -130,4 +142,4 @@ def test_a_locked_configuration_is_told(world: World) -> None:
     lock = world.project.root / ".git" / "config.lock"
     lock.touch()
     done = world.project.swarm("init", code=1)
-    assert done.stderr.splitlines()[1] == f"hint: rm {lock}   (when no git runs), and the same command again"
+    assert done.stderr.splitlines()[1] == f"hint: rm {lock}   (when no git runs), and git swarm init"

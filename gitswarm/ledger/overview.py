@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 
+_DEPLOY = "deploy"
+
+
 class OpenInterruption(Struct, frozen=True):
     """What the next step belongs to. `back_to`: `flow/step`; None when the flow is at its end then."""
 
@@ -150,6 +153,8 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     command = f"git swarm resume {layout.run_id} {more}" if more else command_to_continue(state, status)
     if status is RunStatus.SUCCEEDED:
         command = command_to_land(repository, state)
+    elif status is RunStatus.PAUSED and command == f"git swarm resume {layout.run_id}":
+        command += _landing_of(repository, state, spec)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
@@ -221,6 +226,15 @@ def command_to_land(repository: RepositoryReader, state: RunState) -> str:
     return f"git swarm land {run}{_target_option(repository, spec)}"
 
 
+def _landing_of(repository: RepositoryReader, state: RunState, spec: SpecFields) -> str:
+    """What `resume` without a word more would do at the pause before the flow deploy; "" at every other pause."""
+    taken = _decision_at_end(repository, state)
+    if taken is None or taken.resume_at is None or taken.resume_at.flow != _DEPLOY or never_lands(spec, state):
+        return ""
+    target = (spec.target or spec.base_ref or "its target").removeprefix("refs/heads/")
+    return f"   (approves the code, and lands it on {target})"
+
+
 def _target_option(repository: RepositoryReader, spec: SpecFields) -> str:
     """The option that `land` needs: none, unless the run was started on a commit without a branch."""
     base = spec.base_ref or ""
@@ -261,8 +275,13 @@ def _question(repository: RepositoryReader, state: RunState) -> str | None:
         envelope = step_json(repository, state, last, last.execution.envelope)
         blockers = [str(each) for each in envelope.get("blockers", ())]
         return "; ".join(blockers) or last.summary
-    taken = _newest(repository, state, repository.objects.commit(state.tip).parents[0])
+    taken = _decision_at_end(repository, state)
     return taken.reason if taken is not None and taken.to_step is None else None
+
+
+def _decision_at_end(repository: RepositoryReader, state: RunState) -> DecisionFields | None:
+    """The decision before the commit that ends a run."""
+    return _newest(repository, state, repository.objects.commit(state.tip).parents[0])
 
 
 def _landed(repository: RepositoryReader, state: RunState) -> LandedOn | None:
@@ -313,7 +332,7 @@ def _next_step(repository: RepositoryReader, state: RunState, decided: DecisionF
             None if about.engine == "command" else about.step
         )  # only the flow knows where red tests send it
     last = state.last_step
-    before = _newest(repository, state, repository.objects.commit(state.tip).parents[0])
+    before = _decision_at_end(repository, state)
     if last is None or (before is not None and (before.to_step or before.resume_at)):
         return _after(before)
     led = _newest(repository, state, last.parent)

@@ -114,7 +114,9 @@ def test_a_person_may_take_a_concern_on(project: Project) -> None:
     concern = "artifact_missing@build/make"
     assert (run["state"], run["open_concerns"][0]["id"]) == ("paused", concern)
     ask(project, "resume", name, "--accept", f"{concern}=the change is one line")
-    assert project.json("status", name)["state"] == "paused"  # deploy needs a person's word
+    waits = project.json("status", name)  # deploy needs a person's word
+    lands = f"git swarm resume {name}   (approves the code, and lands it on main)"
+    assert (waits["state"], waits["hint"]) == ("paused", lands)
     ask(project, "resume", name)
     project.swarm("verify", name)
     assert project.json("status", name)["state"] == "succeeded"

@@ -42,7 +42,8 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import code_tree
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.overview import is_played, overview
+from gitswarm.ledger.next_command import is_played
+from gitswarm.ledger.overview import overview
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.stored_json import SpecFields, deployed_as, spec_fields
 from gitswarm.ledger.work import worked_ms

@@ -22,7 +22,7 @@ from gitswarm.ledger.shared_runs import onward
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import ConcernFields, Timing, existing, standing_after
-from gitswarm.records.execution import SHORT, Result, RunStatus, Status, created_at
+from gitswarm.records.execution import RUNS_FOLDER, SHORT, Result, RunStatus, Status, created_at
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -82,6 +82,20 @@ def onward_here(hint: str) -> str:
     with suppress(SwarmError, OSError):
         return onward(reader_here(), hint)
     return hint
+
+
+_REFUSE_EDITS = ("git swarm approve ", "git swarm land ")
+
+
+def uncommitted_edits(repository: RepositoryReader, found: RunOverview) -> list[str]:
+    """Files that were edited in the run's worktree, where the command that is hinted would refuse them."""
+    linked = repository.worktree_made_for(f"refs/heads/{found.branch}")
+    if linked is None or not found.hint.startswith(_REFUSE_EDITS):
+        return []
+    git = repository.git_in(linked.git_dir, linked.path)
+    quiet = ("--no-optional-locks", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal")
+    done = git.run(*quiet, "--", ".", f":(top,exclude){RUNS_FOLDER}")
+    return [os.fsdecode(entry[3:]) for entry in done.stdout.split(b"\0") if entry] if done.returncode == 0 else []
 
 
 def open_run(run: str | None) -> Opened:

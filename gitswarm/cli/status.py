@@ -44,6 +44,7 @@ from gitswarm.cli.runs import (
     task_title,
     tests_cell,
     tests_word,
+    uncommitted_edits,
 )
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import NotFoundError, UsageError
@@ -66,6 +67,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 HubFlag = Annotated[bool, Option("--hub", help="As the hub has it: git config swarm.hub.")]
+
+_NAMED = 5
+"""Files that are listed in one line."""
 
 _NARROW = 72
 """Fewer columns have no room for all of a list."""
@@ -95,6 +99,10 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
     layout = RunLayout(there.run_id) if there else find_run(repository, run)
     found = there or overview(repository, layout)
     archived = lease is None and (hub or is_read_from_archive(repository, layout))
+    edits = [] if hub or archived else uncommitted_edits(repository, found)
+    if edits:
+        hint = onward(repository, f"git swarm resume {found.run_id} --adopt   (makes the edits a step of yours)")
+        found = replace(found, hint=hint)
     if as_json:
         out_json({**found.to_plain(), **(_plain_place(lease) if lease or archived else {})})
         return
@@ -116,6 +124,7 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
         ("approved", _approval(found.approved)),
         ("rejected", _approval(found.rejected)),
         ("conflict", f"{found.conflict.summary}: {', '.join(found.conflict.files)}" if found.conflict else ""),
+        ("edits", f"not committed: {', '.join(edits[:_NAMED])}{' …' * (len(edits) > _NAMED)}" if edits else ""),
         ("landed", f"on {found.landed.target} as {found.landed.commit[:12]}" if found.landed else ""),
         ("branch", "" if archived else found.branch),
         ("hub", _lease_words(lease) if lease else ""),

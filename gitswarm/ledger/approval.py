@@ -147,7 +147,7 @@ def _is_genuine(repository: RepositoryReader, record: StepRecord) -> bool:
     return all(found is not None and found != earlier for found, earlier in written)
 
 
-_LAND = "land"
+LAND = "land"
 RESET = "reset"
 _AT_THE_END = (RESET, "gate", "deploy")
 """Flows that come after the work; no reset begins within the last two."""
@@ -167,7 +167,7 @@ def standing_conflict(repository: RepositoryReader, state: RunState) -> LandingC
     if latest is None or latest.kind is not ApprovalKind.VOIDS:
         return None
     record = next((each for each in state.steps if each.commit == latest.commit), None)
-    if record is None or record.step != _LAND or not is_code(repository, record.tree, state.tip_tree):
+    if record is None or record.step != LAND or not is_code(repository, record.tree, state.tip_tree):
         return None
     envelope = step_json(repository, state, record, record.execution.envelope)
     return LandingConflict(record.summary, tuple(map(str, envelope.get("blockers", ()))))

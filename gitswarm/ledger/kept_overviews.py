@@ -71,7 +71,7 @@ def kept_overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Liste
                 return replace(found, worktree=str(made.path)) if made else found
         found = overview(repository, layout)
         # Which option `land` needs depends on branches that are not the run's.
-        if stood is not None and not found.hint.startswith(_LAND):
+        if stood is not None and _LAND not in found.hint:
             fresh[run] = (stood, Raw(msgspec.msgpack.encode(replace(found, worktree=None))))
         return found
 

@@ -13,7 +13,6 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import (
     ApprovalKind,
     LandingConflict,
-    command_after_conflict,
     is_code,
     latest_approval,
     newest_landing,
@@ -23,7 +22,7 @@ from gitswarm.ledger.approval import (
 from gitswarm.ledger.finding import journal_files, journal_folder, step_json
 from gitswarm.ledger.last_tests import LastTests, last_tests
 from gitswarm.ledger.layout import KERNEL, RunLayout
-from gitswarm.ledger.shared_runs import onward
+from gitswarm.ledger.next_command import decision_at_end, failed_landing, never_lands, newest_decision, next_command
 from gitswarm.ledger.spent import Payments, changed_limits, payments, uses
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.stored_json import (
@@ -32,20 +31,16 @@ from gitswarm.ledger.stored_json import (
     FrameFields,
     SpecFields,
     concern_fields,
-    decisions_after,
     limited_until,
     sandbox_of,
     spec_fields,
     standing_after,
 )
-from gitswarm.records.budget import option_in, spent_words, total
+from gitswarm.records.budget import spent_words, total
 from gitswarm.records.execution import REPLAY_OF, Result, RunStatus, Status
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-
-
-_DEPLOY = "deploy"
 
 
 class OpenInterruption(Struct, frozen=True):
@@ -149,12 +144,6 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     used = paid.spent
     spec = spec_fields(repository, state)
     question = _question(repository, state) if status is RunStatus.PAUSED else None
-    more = option_in(question or "")
-    command = f"git swarm resume {layout.run_id} {more}" if more else command_to_continue(state, status)
-    if status is RunStatus.SUCCEEDED:
-        command = command_to_land(repository, state)
-    elif status is RunStatus.PAUSED and command == f"git swarm resume {layout.run_id}":
-        command += _landing_of(repository, state, spec)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
@@ -169,7 +158,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         cost_usd=used.cost_usd,
         tokens=used.tokens,
         last_error=_last_error(repository, state),
-        hint=onward(repository, command),
+        hint=next_command(repository, state, status, question),
         stack=tuple(map(_interruption, following.stack)),
         approved=_approval(repository, state, ApprovalKind.APPROVES),
         rejected=_approval(repository, state, ApprovalKind.REJECTS),
@@ -206,61 +195,6 @@ def _budget(repository: RepositoryReader, state: RunState, spec: SpecFields, pai
     )
 
 
-def command_to_land(repository: RepositoryReader, state: RunState) -> str:
-    """The next command for a run that succeeded: approve, land, then nothing, as for one that changed no code; only
-    a look at one that never lands, or was rejected."""
-    run = state.layout.run_id
-    spec = spec_fields(repository, state)
-    if never_lands(spec, state):
-        return f"git swarm diff {run}"
-    rejected = _approval(repository, state, ApprovalKind.REJECTS)
-    if rejected is not None and rejected.valid:
-        return f"git swarm diff {run}"
-    if is_code(repository, repository.objects.commit(state.base).tree, state.tip_tree):
-        return ""
-    if _is_landed(repository, state):
-        return ""
-    if standing_approval(repository, state) is None:
-        met = standing_conflict(repository, state)
-        return command_after_conflict(state, spec.flows, "target") if met is not None else f"git swarm approve {run}"
-    return f"git swarm land {run}{_target_option(repository, spec)}"
-
-
-def _landing_of(repository: RepositoryReader, state: RunState, spec: SpecFields) -> str:
-    """What `resume` without a word more would do at the pause before the flow deploy; "" at every other pause."""
-    taken = _decision_at_end(repository, state)
-    if taken is None or taken.resume_at is None or taken.resume_at.flow != _DEPLOY or never_lands(spec, state):
-        return ""
-    target = (spec.target or spec.base_ref or "its target").removeprefix("refs/heads/")
-    return f"   (approves the code, and lands it on {target})"
-
-
-def _target_option(repository: RepositoryReader, spec: SpecFields) -> str:
-    """The option that `land` needs: none, unless the run was started on a commit without a branch."""
-    base = spec.base_ref or ""
-    heads = "refs/heads/"
-    if spec.target or base.startswith(heads) or (base and repository.refs.read(heads + base) is not None):
-        return ""
-    main = (repository.main_branch() or "BRANCH").removeprefix(heads)
-    return f" --target {main}   (or another branch: it was started on a commit)"
-
-
-def never_lands(spec: SpecFields, state: RunState) -> bool:
-    """Whether it is a rehearsal: a stub or a script did the work, and it was not started with --allow-stub."""
-    return (spec.scripted or is_played(state)) and not spec.allow_stub
-
-
-def is_played(state: RunState) -> bool:
-    """Whether an engine was in mode stub, playing a script or its own defaults."""
-    return any(record.mode == "stub" for record in state.steps)
-
-
-def _is_landed(repository: RepositoryReader, state: RunState) -> bool:
-    """Whether the newest landing is of the code that the run has now."""
-    landed = newest_landing(repository, state)
-    return landed is not None and is_code(repository, repository.objects.commit(landed.step).tree, state.tip_tree)
-
-
 def _approval(repository: RepositoryReader, state: RunState, wanted: ApprovalKind) -> ApprovalFields | None:
     latest = latest_approval(repository, state)
     if latest is None or latest.kind is not wanted:
@@ -275,13 +209,8 @@ def _question(repository: RepositoryReader, state: RunState) -> str | None:
         envelope = step_json(repository, state, last, last.execution.envelope)
         blockers = [str(each) for each in envelope.get("blockers", ())]
         return "; ".join(blockers) or last.summary
-    taken = _decision_at_end(repository, state)
+    taken = decision_at_end(repository, state)
     return taken.reason if taken is not None and taken.to_step is None else None
-
-
-def _decision_at_end(repository: RepositoryReader, state: RunState) -> DecisionFields | None:
-    """The decision before the commit that ends a run."""
-    return _newest(repository, state, repository.objects.commit(state.tip).parents[0])
 
 
 def _landed(repository: RepositoryReader, state: RunState) -> LandedOn | None:
@@ -325,24 +254,18 @@ def _next_step(repository: RepositoryReader, state: RunState, decided: DecisionF
     if state.end is RunStatus.SUCCEEDED or (decided is not None and decided.to_step is not None):
         return _after(decided)
     if state.end is None:
-        return _after(_newest(repository, state, state.tip))
+        return _after(newest_decision(repository, state, state.tip))
     if state.end is RunStatus.UNPROVEN and state.blocking:
         about = state.blocking[0].opened_by
         return _NextStep(
             None if about.engine == "command" else about.step
         )  # only the flow knows where red tests send it
     last = state.last_step
-    before = _decision_at_end(repository, state)
+    before = decision_at_end(repository, state)
     if last is None or (before is not None and (before.to_step or before.resume_at)):
         return _after(before)
-    led = _newest(repository, state, last.parent)
+    led = newest_decision(repository, state, last.parent)
     return _NextStep(last.step, led.stack if led else ())
-
-
-def _newest(repository: RepositoryReader, state: RunState, commit_id: str) -> DecisionFields | None:
-    """The last decision after a commit, also a superseded one."""
-    taken = decisions_after(repository, state.layout, commit_id)
-    return taken[-1] if taken else None
 
 
 def _after(decision: DecisionFields | None) -> _NextStep:
@@ -359,7 +282,10 @@ def _interruption(frame: FrameFields) -> OpenInterruption:
 
 
 def _last_error(repository: RepositoryReader, state: RunState) -> str | None:
-    """What keeps the run from continuing: its last step failed, or met a usage limit."""
+    """What keeps the run from continuing, or from landing: its last step failed, or met a usage limit."""
+    refused = failed_landing(state)
+    if refused is not None and standing_approval(repository, state) is not None:
+        return refused.summary
     last = state.last_step
     if last is None:
         return None
@@ -372,24 +298,3 @@ def _last_error(repository: RepositoryReader, state: RunState) -> str | None:
 def _sandbox(repository: RepositoryReader, state: RunState) -> str | None:
     last = next((step for step in reversed(state.steps) if step.engine not in (KERNEL, "human")), None)
     return sandbox_of(step_json(repository, state, last, last.execution.receipt)) if last is not None else None
-
-
-def command_to_continue(state: RunState, status: RunStatus) -> str:
-    """The next command for a run that did not succeed."""
-    run = state.layout.run_id
-    if status is RunStatus.RUNNING:
-        return f"git swarm watch {run}"
-    if status is RunStatus.PAUSED and state.last_step is not None:
-        if state.last_step.status is Status.BLOCKED and state.last_step.engine != KERNEL:
-            return f"git swarm resume {run} -m 'ANSWER'"
-        if state.blocking:
-            return f"git swarm resume {run} --accept '{state.blocking[0].id}=WHY'   (or -m 'what to do instead')"
-    if status is RunStatus.UNPROVEN and state.blocking:
-        return f"git swarm resume {run}   (or: {accepting(state)})"
-    return f"git swarm resume {run}"
-
-
-def accepting(state: RunState) -> str:
-    """How a person takes on all that blocks: fewer are refused."""
-    ids = " ".join(f"--accept '{concern.id}=WHY'" for concern in state.blocking)
-    return f"git swarm approve {state.layout.run_id} {ids}"

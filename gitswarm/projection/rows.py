@@ -16,7 +16,7 @@ from gitswarm.ledger.approval import newest_landing
 from gitswarm.ledger.archive import archive_folder, archived_runs, read_archived
 from gitswarm.ledger.finding import all_runs, parsed
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.overview import never_lands
+from gitswarm.ledger.next_command import never_lands
 from gitswarm.ledger.reading import event_files, parse_note, standing
 from gitswarm.ledger.spent import InterruptedExecution, Payments, interrupted_events, payments
 from gitswarm.ledger.state import RunState, replay

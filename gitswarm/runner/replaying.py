@@ -17,7 +17,7 @@ from gitswarm.ledger.approval import code_tree
 from gitswarm.ledger.journal import read_lines
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.message import Kind, parse_message
-from gitswarm.ledger.overview import is_played
+from gitswarm.ledger.next_command import is_played
 from gitswarm.ledger.reading import routing_entries, run_spec
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord

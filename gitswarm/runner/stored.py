@@ -15,7 +15,7 @@ from gitswarm.git.object_reader import DIRECTORY
 from gitswarm.git.objects import EXECUTABLE, FILE, Objects
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.journal import read_lines
-from gitswarm.ledger.overview import is_played
+from gitswarm.ledger.next_command import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.records.envelope import Envelope

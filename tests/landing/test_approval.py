@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.conftest import Project
-from tests.landing.common import TWO_STEPS, WRITES, Run, code_of, make_run, ready, refusal, tidy, with_flow
+from tests.landing.common import TWO_STEPS, WRITES, Run, code_of, hook, make_run, ready, refusal, tidy, with_flow
 from tests.projects import ask, only_run
 from tests.unseen import unseen_line
 
@@ -380,3 +380,38 @@ def test_a_run_of_a_commit_without_a_branch_is_told_where_to_land(project: Proje
     assert f"git swarm land {run.id} --target main" in said
     run.land("--target", "main")
     assert run.status()["hint"] == ""
+
+
+def test_status_names_edits_that_approve_would_refuse(project: Project) -> None:
+    run = ready(project)
+    place = project.worktree(run.id)
+    project.git("config", "status.showUntrackedFiles", "no")
+    (place / "src/app.py").write_text("print('by hand')\n", encoding="utf-8")
+    (place / "more.txt").write_text("more\n", encoding="utf-8")
+
+    said = ask(project, "status", run.id).stdout
+
+    assert "  edits     not committed: src/app.py, more.txt\n" in said
+    hint = run.status()["hint"]
+    assert hint == f"git swarm resume {run.id} --adopt   (makes the edits a step of yours)"
+    ask(project, *hint.partition("   ")[0].split()[2:])
+    assert run.status()["hint"] == f"git swarm approve {run.id}"
+
+
+def test_status_says_why_it_could_not_land(project: Project) -> None:
+    run = ready(project)
+    run.approve()
+    project.commit({"elsewhere.txt": "1\n"}, "meanwhile")
+    file = hook(project, "pre-commit", ["echo no; exit 1"])
+    run.land(code=1)
+
+    found = run.status()
+
+    assert found["last_error"] == "your commit hooks refused the commit"
+    assert (
+        found["hint"] == f"git swarm show land --run {run.id}   (why it did not land; then: git swarm land {run.id})"
+    )
+    ask(project, "show", "land", "--run", run.id)
+    file.unlink()
+    run.land()
+    assert (run.status()["last_error"], run.status()["hint"]) == (None, "")

@@ -17,7 +17,7 @@ from gitswarm.engines.command import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
 from gitswarm.git.as_user import output_of
 from gitswarm.git.merge import Merged
-from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs, command_after_conflict, last_landing
+from gitswarm.ledger.approval import LAND, LANDING, ApprovalKind, LandedAs, command_after_conflict, last_landing
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.commit_reader import Mismatch
@@ -60,7 +60,6 @@ def push_target(session: Session, target: str) -> str | Refused:
     return f"{remote} {short(upstream)}"
 
 
-LAND = "land"
 _MOVED = 5
 """Files that one hint moves."""
 _ATTEMPTS = 5

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from gitswarm.engines.stub import stub_matrix
 from gitswarm.evidence.criteria import NamedCriterion
-from gitswarm.ledger.overview import is_played
+from gitswarm.ledger.next_command import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.gate_decision import (
     DeployDecision,

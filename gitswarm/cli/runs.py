@@ -223,13 +223,13 @@ def severity(concern: ConcernFields) -> str:
 
 
 TEST_VERDICTS = {True: "passed", False: "failed", None: "judged nothing"}
-"""Of a command that tests."""
+"""How a command ended."""
 
 
 def tests_word(found: RunOverview) -> str:
     """`31 passed`; `on earlier code`, where what was tested is not the code that the run has now."""
     if found.tests is None:
-        return "none have run"
+        return "no tests have run"
     passed, summary = found.tests.passed, found.tests.summary
     words = {True: "tests passed", False: "tests failed", None: "no tests judged"}[passed]
     text = summary if summary[:1].isdigit() else words

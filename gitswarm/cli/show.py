@@ -43,7 +43,7 @@ from gitswarm.cli.runs import (
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import find_run, find_step
-from gitswarm.ledger.last_tests import command_summary
+from gitswarm.ledger.last_tests import command_summary, is_of_tests
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import (
@@ -145,7 +145,7 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
                 _field(kind[:-1], str(item))
     _show_denied(whole["receipt"])
     if isinstance(evidence, dict):
-        _show_evidence(evidence)
+        _show_evidence(evidence, of_tests=is_of_tests(opened.repository, opened.state, record, evidence))
     output = whole["output"]
     for number, line in enumerate(output if isinstance(output, list) else ()):
         out(f"  {'' if number else 'output':<9} {line}")
@@ -183,7 +183,10 @@ def _show_denied(receipt: JsonValue) -> None:
             _field("", call.blocked_reason)
 
 
-def _show_evidence(evidence: dict[str, JsonValue]) -> None:
+def _show_evidence(evidence: dict[str, JsonValue], *, of_tests: bool) -> None:
+    """
+    :param of_tests: its command, if there is one, runs tests.
+    """
     found = evidence["diff"]
     files = found.get("files") if isinstance(found, dict) else None
     for file in files if isinstance(files, list) else ():
@@ -192,7 +195,7 @@ def _show_evidence(evidence: dict[str, JsonValue]) -> None:
     tests = evidence["tests"]
     if isinstance(tests, dict) and tests.get("command"):
         passed = tests["passed"] if isinstance(tests["passed"], bool) else None
-        _field("tests", f"{tests['command']}: {TEST_VERDICTS[passed]}")
+        _field("tests" if of_tests else "command", f"{tests['command']}: {TEST_VERDICTS[passed]}")
     again = evidence.get("extra_runs_ms")
     if isinstance(again, dict) and again:
         runs = ", ".join(f"{name.replace('_', ' ')} {duration(int(str(ms)))}" for name, ms in again.items())

@@ -34,7 +34,7 @@ from gitswarm.ledger.approval import newest_landing
 from gitswarm.ledger.archive import discarded_runs
 from gitswarm.ledger.blame import Origin, origins
 from gitswarm.ledger.finding import all_runs, find_run
-from gitswarm.ledger.last_tests import command_summary, evidence_of_command
+from gitswarm.ledger.last_tests import command_summary, evidence_of_command, is_of_tests
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import standing_decision, step_files
 from gitswarm.ledger.state import replay
@@ -213,10 +213,16 @@ def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str,
 
 
 def _reason(opened: Opened, record: StepRecord) -> StepOrigin:
-    after = opened.state.steps[record.number :]
-    tests = ((each, evidence_of_command(opened.repository, opened.state, each)) for each in after)
-    tested = next(((step_name(each), command_summary(each, test)) for each, test in tests if test is not None), None)
-    return StepOrigin(record, record.number, _answered(opened, record), tested)
+    return StepOrigin(record, record.number, _answered(opened, record), _tested(opened, record))
+
+
+def _tested(opened: Opened, record: StepRecord) -> tuple[str, str] | None:
+    """The next test run, and what it said."""
+    for each in opened.state.steps[record.number :]:
+        evidence = evidence_of_command(opened.repository, opened.state, each)
+        if evidence is not None and is_of_tests(opened.repository, opened.state, each, evidence):
+            return step_name(each), command_summary(each, evidence)
+    return None
 
 
 def _answered(opened: Opened, record: StepRecord) -> Answered | None:

@@ -46,7 +46,7 @@ def last_tests(repository: RepositoryReader, state: RunState) -> LastTests | Non
     """The newest run of the project's tests; None: there was none."""
     for record in reversed(state.steps):
         evidence = evidence_of_command(repository, state, record)
-        if evidence is None or not _is_of_tests(repository, state, record, evidence):
+        if evidence is None or not is_of_tests(repository, state, record, evidence):
             continue
         tests = evidence["tests"]
         passed, reason = (tests.get("passed"), tests.get("reason")) if isinstance(tests, dict) else (None, None)
@@ -72,10 +72,11 @@ def evidence_of_command(
     return evidence if isinstance(tests, dict) and tests.get("command") else None
 
 
-def _is_of_tests(
+def is_of_tests(
     repository: RepositoryReader, state: RunState, record: StepRecord, evidence: dict[str, JsonValue]
 ) -> bool:
-    """As `runner.step.test_steps.is_test_step`; a step that its flow does not list is a closing test."""
+    """Whether a command step ran tests, as `runner.step.test_steps.is_test_step`; a step that its flow does not list
+    is a closing test."""
     if isinstance(evidence.get("report"), dict):
         return True
     step = _frozen_step(repository, state, record)

@@ -18,11 +18,14 @@ class Topic(Struct, frozen=True):
     why: tuple[str, ...] = ()
 
 
-def topics(envelope: JsonValue, evidence: JsonValue) -> list[Topic]:
-    """Of a step's two files, as stored."""
+def topics(envelope: JsonValue, evidence: JsonValue, *, of_tests: bool) -> list[Topic]:
+    """Of a step's two files, as stored.
+
+    :param of_tests: its command, if there is one, runs tests.
+    """
     claims = envelope if isinstance(envelope, dict) else {}
     shown = evidence if isinstance(evidence, dict) else {}
-    found = [_status(claims), _files(claims, shown), _tests(shown), *_findings(shown)]
+    found = [_status(claims), _files(claims, shown), _tests(shown, "tests" if of_tests else "command"), *_findings(shown)]
     found += [
         Topic(name.replace("_", " "), _texts(claims.get(name)), ())
         for name in ("artifacts", "concerns", "blockers", "assumptions", "decisions", "observations")
@@ -60,7 +63,7 @@ def _files(claims: Mapping[str, JsonValue], shown: Mapping[str, JsonValue]) -> T
     )
 
 
-def _tests(shown: Mapping[str, JsonValue]) -> Topic:
+def _tests(shown: Mapping[str, JsonValue], name: str) -> Topic:
     tests, report = shown.get("tests"), shown.get("report")
     lines = []
     if isinstance(tests, dict) and tests.get("command"):
@@ -70,7 +73,7 @@ def _tests(shown: Mapping[str, JsonValue]) -> Topic:
     if isinstance(report, dict):
         lines.append(", ".join(f"{report.get(kind)} {kind}" for kind in ("passed", "failed", "skipped")))
         lines += [f"failing: {name}" for name in _texts(report.get("failing"))]
-    return Topic("tests", (), tuple(lines))
+    return Topic(name, (), tuple(lines))
 
 
 def _findings(shown: Mapping[str, JsonValue]) -> Iterator[Topic]:

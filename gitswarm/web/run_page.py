@@ -21,7 +21,7 @@ from gitswarm.errors import NotFoundError
 from gitswarm.ledger.archive import is_read_from_archive
 from gitswarm.ledger.finding import find_step, journal_files, journal_folder, parsed, whole_lines
 from gitswarm.ledger.journal import read_lines
-from gitswarm.ledger.last_tests import command_summary, evidence_of_command
+from gitswarm.ledger.last_tests import command_summary, evidence_of_command, is_of_tests
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.reading import RunEnd, history, run_spec
@@ -338,7 +338,9 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
             commands.append(f"git notes --ref={opened.layout.routing_notes} show {commit}")
             detail = replace(detail, text="\n".join(step_lines(opened, record)))
         case _:
-            detail = replace(detail, topics=topics(whole["envelope"], whole["evidence"]))
+            evidence = whole["evidence"]
+            of_tests = isinstance(evidence, dict) and is_of_tests(opened.repository, opened.state, record, evidence)
+            detail = replace(detail, topics=topics(whole["envelope"], evidence, of_tests=of_tests))
     return detail
 
 

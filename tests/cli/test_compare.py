@@ -61,7 +61,7 @@ def test_the_facts_of_each_run(runs: Runs) -> None:
     assert columns_of(shown, "run_id", "state", "tests", "steps") == [
         [runs.first, "rehearsal", "tests passed", 3],
         [runs.fork, "not proven", "tests failed", 3],
-        [runs.later, "stopped", "none have run", 1],
+        [runs.later, "stopped", "no tests have run", 1],
     ]
     assert columns_of(shown, "files", "insertions", "deletions", "tokens", "cost_usd") == [
         [1, 2, 1, 120, 0.5],

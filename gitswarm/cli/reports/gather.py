@@ -153,8 +153,11 @@ def _proofs(name: str, found: RunOverview, steps: list[StepFiles]) -> tuple[Proo
     ]
     newest: dict[str, tuple[StepFiles, bool | None]] = {}
     for each in steps:
-        if each.record.engine == "command" and each.evidence is not None and each.evidence.tests.command:
-            newest[each.evidence.tests.command] = each, each.evidence.tests.passed
+        evidence = each.evidence
+        if each.record.engine != "command" or evidence is None or evidence.diff.files:
+            continue  # what a command wrote is a part of the change
+        if evidence.tests.command:
+            newest[evidence.tests.command] = each, evidence.tests.passed
     for command, (each, passed) in newest.items():
         at = each.record.commit[:12]
         again = f"git worktree add --detach ../proof-{at} {at} && cd ../proof-{at} && {command}"

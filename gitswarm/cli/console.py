@@ -266,7 +266,12 @@ def fact(name: str, value: str) -> list[str]:
 def next_lines(first: str, command: str) -> list[str]:
     """A command is never broken; what is said about it in brackets comes below."""
     typed, gap, about = with_short_ids(command).partition("   ")
-    return [f"{first}{typed}", *(hanging(" " * columns(first), about) if gap else [])]
+    return [f"{first}{typed}", *(_said_about(" " * columns(first), about, sys.stdout) if gap else [])]
+
+
+def _said_about(first: str, about: str, stream: TextIO) -> list[str]:
+    """A command in it is not broken either."""
+    return [f"{first}{about}"] if "git swarm " in about else readable(first, about, stream)
 
 
 def command_lines(name: str, command: str) -> list[str]:
@@ -305,7 +310,7 @@ def hint_lines(hint: str, stream: TextIO) -> list[str]:
     """A command stays in one line, that it can be copied; what is said about it may get another one."""
     command, gap, about = with_short_ids(hint).partition("   ")
     if gap and is_narrow(stream) and columns(f"hint: {hint}") > text_width():
-        return [f"hint: {command}", *hanging(" " * _BELOW, about)]
+        return [f"hint: {command}", *_said_about(" " * _BELOW, about, stream)]
     return [f"hint: {hint}"]
 
 

@@ -99,7 +99,7 @@ def screen(shelf: Shelf, width: int, *arguments: str) -> str:
 
 def check_width(text: str, width: int) -> None:
     """No line wraps by accident: only paths and commands, which are copied, may be longer."""
-    copied = ("worktree", "hint: git", "for real", "$ git", "  artifact", "tampered")
+    copied = ("worktree", "hint: git", "(or: git", "for real", "$ git", "  artifact", "tampered")
     assert [line for line in text.splitlines() if columns(line) > width and not line.strip().startswith(copied)] == []
 
 
@@ -214,7 +214,7 @@ def test_no_line_of_a_command_is_wider_than_the_terminal(tmp_path: Path, width: 
         answer = ask(at(shelf.project, width), *words)
         for line in f"{answer.stdout}\n{answer.stderr}".splitlines():
             longest = max(map(columns, line.split()), default=0)
-            is_whole = longest + 16 > width or line.strip().startswith(("hint: git", "$ git", "git "))
+            is_whole = longest + 16 > width or line.strip().startswith(("hint: git", "(or: git", "$ git", "git "))
             if (columns(line) > width and not is_whole) or line != line.rstrip():
                 wrong.append(f"{chr(32).join(arguments)}: {line!r}")
     assert "\n".join(wrong) == ""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import pty
+import sys
 from pathlib import Path
 
 import pytest
 
 from gitswarm.cli import terminal
-from gitswarm.cli.console import with_short_ids
+from gitswarm.cli.console import hint_lines, next_lines, with_short_ids
 from gitswarm.records.execution import shortest
 from tests.conftest import Project
 from tests.projects import ask, new_project
@@ -42,6 +43,16 @@ def test_ids_are_short_where_they_are_no_part_of_a_name(text: str, shown: str) -
         patch.setattr("gitswarm.cli.console.is_screen", lambda: True)
         patch.setattr("gitswarm.cli.console.runs_here", lambda: [ONE, TWO])
         assert with_short_ids(text) == shown
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_a_command_is_not_broken_nor_is_one_said_about_it(monkeypatch: pytest.MonkeyPatch, on_terminal: bool) -> None:  # noqa: FBT001
+    monkeypatch.setattr("gitswarm.cli.console.is_narrow", lambda _stream: on_terminal)
+    monkeypatch.setenv("COLUMNS", "60")
+    other = f"(or: git swarm approve {ONE} --accept 'tests_deleted@a/b=WHY' --accept 'tests_red@a/b=WHY')"
+    hint = f"git swarm resume {ONE}   {other}"
+    assert next_lines("next  ", hint) == [f"next  git swarm resume {ONE}", f"      {other}"]
+    assert other in hint_lines(hint, sys.stderr)[-1]
 
 
 def test_a_pipe_gets_whole_ids_and_no_colours(project: Project) -> None:

@@ -72,15 +72,15 @@ def compare(proof: SuiteRuns) -> Comparison:
     if nothing is not None and nothing.flag in {"no_tests", "tests_cannot_run"}:
         return Comparison((nothing, *_not_compared(judged)), None)
     excused, flaky, red = _judge_failures(judged)
+    is_red = bool(red) or (judged.final.is_red and not red_cases(judged.final) and not _is_excused_whole(judged))
     findings = (
-        *judge_base_tests(judged),
+        *judge_base_tests(judged, is_red=is_red),
         *_new_tests(judged),
         *_report_failures(judged, excused, flaky, red),
         *_harness(judged),
         *((nothing,) if nothing else ()),
         *_not_compared(judged),
     )
-    is_red = bool(red) or (judged.final.is_red and not red_cases(judged.final) and not _is_excused_whole(judged))
     passed = None if judged.final.ran_nothing and not is_red else not is_red
     return Comparison(findings, passed)
 

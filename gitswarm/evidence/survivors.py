@@ -7,7 +7,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gitswarm.evidence.declarations import DeclaredTest, TextChange, go_parts, own_name, path_within
 from gitswarm.evidence.source_text import changed_definitions
-from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_doctest, is_whole_file, place
+from gitswarm.evidence.suite_run import (
+    ComparisonIndex,
+    declared_name,
+    finding,
+    is_doctest,
+    is_whole_file,
+    may_stand_in,
+    place,
+)
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
 from gitswarm.records.evidence import CaseResult, ProofFinding
 from gitswarm.records.lazy_re import lazy_re
@@ -19,7 +27,10 @@ _LISTED = 3
 _IDENTIFIER = lazy_re(r"[A-Za-z_$][\w$]{2,}")
 
 
-def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
+def judge_base_tests(judged: ComparisonIndex, *, is_red: bool = False) -> Iterator[ProofFinding]:
+    """
+    :param is_red: the final run failed, by more than what the base excuses.
+    """
     lost: list[CaseResult] = []
     weakened: list[tuple[CaseResult, str]] = []
     changed: list[CaseResult] = []
@@ -39,7 +50,7 @@ def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
         reasons = listed([f"{why}: {case.name}" for case, why in weakened])
         yield finding("tests_weakened", [case.name for case, _ in weakened], f"now {reasons}", blocking=True)
     if lost and judged.final.names_all:
-        yield from _lost(judged, lost)
+        yield from _lost(judged, lost, is_red=is_red)
     if flaky:
         yield finding("flaky", flaky, f"not executed, and passed in the next run: {listed(flaky)}")
     if changed:
@@ -125,12 +136,30 @@ def _old_fails(judged: ComparisonIndex, case: CaseResult) -> bool:
     return found is not None and found.is_red
 
 
-def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult]) -> Iterator[ProofFinding]:
+def _did_not_run(judged: ComparisonIndex, case: CaseResult) -> bool:
+    """Of a test without a result: the command failed, and what declares and selects it is as it was. Its file could
+    not be loaded, or the command ended before."""
+    if not judged.final.failed or judged.changes.harness or judged.by_key[place(case), declared_name(case)]:
+        return False
+    test = judged.followed(case)
+    if test is not None:
+        return test.after is not None and test.old_path not in judged.touched
+    name = declared_name(case)
+    may_declare = any(key[1] == name and may_stand_in(case, key[0]) for key in judged.by_declared)
+    return not may_declare and place(case) not in {_old_path(each) for each in judged.proof.changes}
+
+
+def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult], *, is_red: bool) -> Iterator[ProofFinding]:
     places = _Places(judged)
     reshaped = [case for case in lost if _is_reshaped(judged, case, places) or _is_as_many(judged, case, places)]
     reshaped += _moved_examples(judged, (case for case in lost if case not in reshaped))
     renamed = {case.name for case in reshaped}
     left = [case for case in lost if case.name not in renamed]
+    not_run = [case.name for case in left if is_red and _did_not_run(judged, case)]
+    if not_run:
+        fact = f"ran on the base and did not run, as the test command failed: {listed(not_run)}"
+        yield finding("tests_not_run", not_run, fact, blocking=True)
+    left = [case for case in left if case.name not in not_run]
     excused = _removed_with_subject(judged, left)
     missing = [case.name for case in left if case.name not in excused]
     if missing:

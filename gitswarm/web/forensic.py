@@ -25,7 +25,12 @@ def topics(envelope: JsonValue, evidence: JsonValue, *, of_tests: bool) -> list[
     """
     claims = envelope if isinstance(envelope, dict) else {}
     shown = evidence if isinstance(evidence, dict) else {}
-    found = [_status(claims), _files(claims, shown), _tests(shown, "tests" if of_tests else "command"), *_findings(shown)]
+    found = [
+        _status(claims),
+        _files(claims, shown),
+        _tests(shown, "tests" if of_tests else "command"),
+        *_findings(shown),
+    ]
     found += [
         Topic(name.replace("_", " "), _texts(claims.get(name)), ())
         for name in ("artifacts", "concerns", "blockers", "assumptions", "decisions", "observations")

@@ -736,3 +736,62 @@ def test_twenty_thousand_names_are_compared_in_seconds() -> None:
     )
     assert [len(each.names) for each in found.findings] == [10_000]
     assert time.process_time() - started < 30
+
+
+LONG_JS = "test('long', () => { assert.equal(f(), 1) })\n"
+NODE = ran({"long": ".", "short": "."})
+BROKEN_JS = ran({"a.test.js": "E"})
+INDEX_JS = TextChange("index.js", "", "throw 1\n")
+MISSING: dict[str, tuple[SuiteRuns, list[str]]] = {
+    "a file that cannot be loaded, by a tool that names no files": (
+        SuiteRuns(BROKEN_JS, NODE, changes=[INDEX_JS]),
+        ["tests_not_run!", "tests_red!"],
+    ),
+    "the same, and the file has more tests": (
+        SuiteRuns(
+            BROKEN_JS, NODE, changes=[INDEX_JS, TextChange("a.test.js", LONG_JS, f"{LONG_JS}test('new', f)\n")]
+        ),
+        ["tests_not_run!", "tests_red!"],
+    ),
+    "the command ends at the first failure": (
+        SuiteRuns(ran({f"{A}::test_one": "F"}), GREEN, changes=[SRC]),
+        ["tests_not_run!", "tests_red!"],
+    ),
+    "a test is gone from its file, and another fails": (
+        SuiteRuns(ran({"short": "F"}), NODE, changes=[INDEX_JS, TextChange("a.test.js", LONG_JS, "// none\n")]),
+        ["tests_deleted!", "tests_red!"],
+    ),
+    "the test file is gone, and another fails": (
+        SuiteRuns(ran({"short": "F"}), NODE, changes=[INDEX_JS, TextChange("a.test.js", LONG_JS, None)]),
+        ["tests_deleted!", "tests_red!"],
+    ),
+    "the script names fewer files, and one fails": (
+        SuiteRuns(
+            ran({"short": "F"}),
+            NODE,
+            changes=[TextChange("package.json", '{"scripts": {"test": "a b"}}', '{"scripts": {"test": "b"}}')],
+        ),
+        ["tests_deleted!", "tests_red!", "harness_changed"],
+    ),
+    "a case is gone, and another of its test fails": (
+        SuiteRuns(
+            ran({f"{A}::test_all[1]": "F"}),
+            ran({f"{A}::test_all[1]": ".", f"{A}::test_all[2]": "."}),
+            changes=[TextChange("cases.json", "[1, 2]", "[1]")],
+        ),
+        ["tests_deleted!", "tests_red!"],
+    ),
+    "a test is gone, and what fails did so on the base": (
+        SuiteRuns(ran({f"{A}::test_one": "F"}), ran({f"{A}::test_one": "F", f"{A}::test_two": "."}), changes=[SRC]),
+        ["tests_deleted!", "red_before"],
+    ),
+    "a test is gone, and the command is green": (
+        SuiteRuns(ran({"short": "."}), NODE, changes=[INDEX_JS]),
+        ["tests_deleted!"],
+    ),
+}
+
+
+@table(("runs", "expected"), list(MISSING.values()), ids=list(MISSING))
+def test_a_test_that_is_there_and_did_not_run_is_not_called_deleted(runs: SuiteRuns, expected: list[str]) -> None:
+    assert flags(compare(runs)) == expected

@@ -14,6 +14,7 @@ from gitswarm.containment import REFUSED, Containment
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.records.safety import PolicyRules
+from gitswarm.records.text import words
 from gitswarm.runner.run_session import Session
 from gitswarm.safety.sandbox.gateway import Gateway, Upstream
 from gitswarm.safety.sandbox.mounts import (
@@ -30,7 +31,15 @@ from gitswarm.safety.sandbox.walls import INSTALL, Bubblewrap, Sandbox, Seatbelt
 from gitswarm.worktree.shadow import Shadow
 
 CACHES = "caches"
-"""Below the local files of a repository: what package tools of a run keep, by run."""
+"""Below the local files of a repository: what package tools of a run keep, by run; what they keep as they set up the
+base lies apart, where no agent can write."""
+
+REGISTRIES = words("""
+    pypi.org files.pythonhosted.org registry.npmjs.org registry.yarnpkg.com crates.io index.crates.io static.crates.io
+    proxy.golang.org sum.golang.org rubygems.org index.rubygems.org repo.maven.apache.org repo1.maven.org
+    plugins.gradle.org repo.packagist.org api.nuget.org
+""")
+"""Hosts that `worktree.setup` reaches where an agent changed what it sets up."""
 
 _CONFIG = ".swarm/config.yaml"
 _SHOWN = 3
@@ -70,18 +79,21 @@ def mention_sandbox(session: Session) -> None:
         session.context.observer.notice(session.sandbox.line)
 
 
-def contained(session: Session, shadow: Shadow, name: str, provider: Sequence[str] | None = ()) -> Containment:
+def contained(
+    session: Session, shadow: Shadow, name: str, provider: Sequence[str] | None = (), *, agents: bool = True
+) -> Containment:
     """For what works in a worktree. Its git writes to copies, which are made anew here.
 
     :param name: of the copies' folder; who works at the same time needs another one.
     :param provider: hosts that it may reach beside those of the policy; None: every host.
+    :param agents: an agent had a hand in what is executed.
     """
     wall = session.sandbox.wall
     if wall is None:
         return session.sandbox.containment
     own = _copies(session, name)
     view = RepositoryView(shadow.path, session.repository.common_dir, shadow.git_dir, own)
-    mounts = [*view.mounts(session.repository.git), *_shared(session), *_interpreters(shadow.path)]
+    mounts = [*view.mounts(session.repository.git), *_shared(session, agents=agents), *_interpreters(shadow.path)]
     home = _home(session.context.env)
     if home is not None:
         (own / "gitconfig").write_text(identity_config(*_IDENTITY), encoding="utf-8")
@@ -140,11 +152,11 @@ def remove_copies(session: Session, name: str) -> None:
         thread.start()
 
 
-def contained_environment(session: Session) -> dict[str, str]:
+def contained_environment(session: Session, *, agents: bool = True) -> dict[str, str]:
     """What programs in the sandbox are told besides; nothing without one."""
     if session.sandbox.wall is None:
         return {}
-    caches = caches_of(session.repository, session.layout.run_id)
+    caches = _caches(session, agents=agents)
     home = {} if _home(session.context.env) else {"HOME": _TMP}
     return home | {
         "TMPDIR": _TMP,
@@ -162,9 +174,13 @@ def _copies(session: Session, name: str) -> Path:
     return session.scratch / f"{name}.git"
 
 
-def _shared(session: Session) -> Iterator[Mount]:
+def _caches(session: Session, *, agents: bool) -> Path:
+    return caches_of(session.repository, session.layout.run_id) / ("agents" if agents else "base")
+
+
+def _shared(session: Session, *, agents: bool = True) -> Iterator[Mount]:
     """The same for everything that works for the run."""
-    caches = caches_of(session.repository, session.layout.run_id)
+    caches = _caches(session, agents=agents)
     caches.mkdir(parents=True, exist_ok=True)
     yield writable(caches)
     home = _home(session.context.env)

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from gitswarm.ledger.layout import AGENT_DOMAIN, agent_identity
 from gitswarm.ledger.reading import siblings
 from gitswarm.processes import CommandLimits
-from gitswarm.runner.containing import contained, contained_environment, remove_copies
+from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.runner.containing import REGISTRIES, contained, contained_environment, remove_copies
 from gitswarm.runner.run_processes import MARKER
 from gitswarm.runner.run_session import Session
-from gitswarm.safety.environment import walled, without_credentials
+from gitswarm.safety.environment import passed_on, walled, without_credentials
 from gitswarm.safety.guard import is_installed_hook
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.extra_worktrees import (
@@ -113,7 +114,8 @@ def prepare_worktree(session: Session) -> Shadow:
         shadow = add_shadow(session.repository, branch, path, session.locks)
     else:
         fill(shadow)
-    shadow.remember_set_up(_set_up(session, shadow))
+    tree = session.repository.objects.commit(session.repository.resolve(branch)).tree
+    shadow.remember_set_up(_set_up(session, shadow, tree))
     shadow = _equipped(session, shadow)
     snapshot.reveal(shadow, shadow.branch)
     return shadow
@@ -127,7 +129,7 @@ def prepare_side(session: Session, shadow: Shadow, step: str, commit: str) -> Sh
     """
     side = _equipped(session, add_step_worktree(session.repository, shadow, step, commit, session.locks))
     fill(side)
-    side.remember_set_up(_set_up(session, side))
+    side.remember_set_up(_set_up(session, side, session.repository.objects.commit(commit).tree))
     snapshot.reveal(side, commit)
     return side
 
@@ -143,7 +145,7 @@ def temporary_worktree(session: Session, shadow: Shadow, commit: str, tree: str)
     try:
         place.git.output("read-tree", "--reset", "-u", tree)
         snapshot.reveal(place, tree)
-        _set_up(session, place)
+        _set_up(session, place, tree)
         yield place
     finally:
         remove_landing(session.repository, session.layout.run_id, session.locks)
@@ -171,15 +173,17 @@ def _equipped(session: Session, shadow: Shadow) -> Shadow:
     return replace(shadow, base=base, submodules=submodules)
 
 
-def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:
-    """Copies files and runs the setup command; the files that were copied."""
+def _set_up(session: Session, shadow: Shadow, tree: str) -> tuple[str, ...]:
+    """Copies files and runs the setup command; the files that were copied.
+
+    :param tree: what is checked out there. Where an agent had a hand in it, setup is confined as an agent is.
+    """
     copied_files: tuple[str, ...] = ()
     settings = session.spec.settings
     observer = session.context.observer
+    objects = session.repository.objects
     source = session.repository.checkout_git if session.repository.checkout else None
     if source is not None and settings.copy_patterns:
-        objects = session.repository.objects
-        tree = objects.commit(session.spec.base).tree
         copied = copy_untracked(
             source, shadow.path, settings.copy_patterns, lambda name: objects.entry(tree, name) is not None
         )
@@ -190,11 +194,14 @@ def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:
             observer.notice(f"not copied: {name}: {reason}")
     if settings.setup:
         observer.notice(f"setup: {settings.setup}")
-        env = {**session.context.env, MARKER: session.mark}
+        is_base = objects.same_but(tree, objects.commit(session.spec.base).tree, RUNS_FOLDER)
         copies = f"setup.{shadow.path.name}"
-        limits = CommandLimits(settings.setup_timeout_s, containment=contained(session, shadow, copies, None))
+        walls = contained(session, shadow, copies, None if is_base else REGISTRIES, agents=not is_base)
+        limits = CommandLimits(settings.setup_timeout_s, containment=walls)
+        env = {**session.context.env, MARKER: session.mark}
         if session.sandbox.wall is not None:
-            env = without_credentials(env) | contained_environment(session)
+            env = without_credentials(env) if is_base else passed_on(env, settings.policy.env)
+            env |= {MARKER: session.mark, **contained_environment(session, agents=not is_base)}
         try:
             run_setup(settings.setup, shadow.path, env, limits)
         finally:

@@ -8,7 +8,9 @@ import hashlib
 import os
 import shlex
 import shutil
+import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -283,7 +285,8 @@ def copy_untracked(
 ) -> Copied:
     """Copies untracked files that match `patterns` (globs from the top) out of the user's checkout.
 
-    git lists them, so nothing tracked is copied and no repository border is crossed.
+    git lists them, so nothing tracked is copied and no repository border is crossed; no link in the target, which an
+    agent may have made, leads a copy out of it.
 
     :param is_tracked: whether a file that lies in the target is one of the commit's; another one is a copy that a
         killed process left, and is made again.
@@ -305,10 +308,39 @@ def copy_untracked(
         if reason:
             left_out.append((name, reason))
             continue
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(root / name, target / name)
+        try:
+            _copy_below(root / name, target, name)
+        except (NotADirectoryError, IsADirectoryError):
+            left_out.append((name, "a link or a file is in the way of its folder"))
+            continue
         files.append(name)
     return Copied(tuple(files), tuple(left_out))
+
+
+def _copy_below(source: Path, target: Path, name: str) -> None:
+    """
+    :raises NotADirectoryError: a folder on the way is none, or a link.
+    :raises IsADirectoryError: a folder has that name.
+    """
+    *folders, leaf = name.split("/")
+    here = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            with suppress(FileExistsError):
+                os.mkdir(folder, dir_fd=here)
+            below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            os.close(here)
+            here = below
+        with suppress(FileNotFoundError):
+            os.unlink(leaf, dir_fd=here)
+        about = source.stat()
+        copy = os.open(leaf, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=here)
+        with source.open("rb") as original, os.fdopen(copy, "wb") as file:
+            shutil.copyfileobj(original, file)
+            os.fchmod(copy, stat.S_IMODE(about.st_mode))
+            os.utime(copy, ns=(about.st_atime_ns, about.st_mtime_ns))
+    finally:
+        os.close(here)
 
 
 def _is_there(path: Path) -> bool:

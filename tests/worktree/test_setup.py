@@ -66,6 +66,24 @@ def test_a_copied_file_keeps_its_mode(project: Project, target: Path) -> None:
     assert (target / "tool").stat().st_mode & 0o777 == 0o750
 
 
+def test_no_link_leads_a_copy_out_of_the_worktree(project: Project, target: Path, tmp_path: Path) -> None:
+    """An agent may have put one there."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.toml").write_text("precious", encoding="utf-8")
+    (target / "conf").symlink_to(outside)
+    (target / ".env").symlink_to(outside / "a.toml")
+    (target / "file").write_text("", encoding="utf-8")
+    (target / "folder" / "inside").mkdir(parents=True)
+    project.write({"conf/a.toml": "secret", "file/b.toml": "b", "folder": "c", ".env": "top"})
+    source = open_repository(project.root, project.env).checkout_git
+    done = copy_untracked(source, target, ["conf/", "file/", "folder", ".env"], lambda _name: False)
+    why = "a link or a file is in the way of its folder"
+    assert done == Copied((".env",), (("conf/a.toml", why), ("file/b.toml", why), ("folder", why)))
+    assert contents(outside) == {"a.toml": "precious"}
+    assert (target / ".env").read_text(encoding="utf-8") == "top"
+
+
 def test_a_tracked_file_is_not_copied(project: Project, target: Path) -> None:
     project.commit({".env": "tracked"})
     project.write({".env": "changed"})

@@ -45,6 +45,28 @@ def test_setup_tests_and_the_tests_of_the_base_are_confined(confined: Project) -
     assert not (Path(project.env["HOME"]) / "gone").exists()
 
 
+def test_setup_of_changed_code_has_no_key_and_no_cache_of_the_base(confined: Project) -> None:
+    """What an agent wrote into it is executed as an agent's own line."""
+    project = Project(confined.root, {**confined.env, "CLOUD_API_KEY": "own", "MAVEN_OPTS": "-q"})
+    setup = 'echo "$CLOUD_API_KEY/$MAVEN_OPTS" > setup.txt; cat "$XDG_CACHE_HOME"/seen.txt >> setup.txt; '
+    setup += 'echo was here >> "$XDG_CACHE_HOME/seen.txt"; true'
+    test = "cat setup.txt; .venv/bin/python -m unittest -v"
+    config = {"worktree": {"setup": f"python3 -m venv --without-pip .venv; {setup}"}, "commands": {"test": test}}
+    ignored = ".venv\nsetup.txt\n__pycache__\n"
+    old = {"app.py": "def f(): return 1\n", "test_app.py": OLD}
+    project.commit({".swarm/config.yaml": json.dumps(config), ".gitignore": ignored, **old})
+    script = {"steps": {"build/implement": [{"write": {"app.py": "def f(): return 2\n", "test_app.py": NEW}}]}}
+    done = project.swarm("start", "build", "--script", project.script(json.dumps(script)), "--until", "run_tests")
+    assert "could not be tested" not in done.stderr
+    run = project.json("list")[0]["run_id"]
+    assert (project.worktree(run) / "setup.txt").read_text(encoding="utf-8") == "own/-q\n"
+    caches = project.root / ".git/swarm/caches" / run
+    assert {path.name for path in caches.iterdir()} == {"agents", "base"}
+    seen = {each.name: (each / "seen.txt").read_text(encoding="utf-8") for each in caches.iterdir()}
+    assert seen["base"].splitlines().count("was here") == 2, "the run's worktree, and that of the base"
+    assert "was here" in seen["agents"], "that of the base's tests on the new code"
+
+
 def test_caches_last_as_long_as_the_run(confined: Project) -> None:
     lines = 'echo x >> "$PIP_CACHE_DIR.txt"; cat "$XDG_CACHE_HOME/pip.txt" > seen.txt\n'
     act = {"write": {"x.sh": lines}, "run": ["sh x.sh"]}

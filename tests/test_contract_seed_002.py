@@ -69,8 +69,10 @@ def test_what_is_told_is_part_of_the_next_step(stopped: Project, tmp_path: Path)
     file.write_text(json.dumps(CRITIC), encoding="utf-8")
     for words, payload in RECORDED:
         given = [str(file) if word == "CRITIC" else word for word in words]
-        said = stopped.swarm("record-event", *given, "--run-id", run).stdout
-        assert said == f"Recorded event: {payload.get('kind', 'external')} for {run}\n"
+        said = stopped.swarm("record-event", *given, "--run-id", run)
+        assert said.stdout == f"Recorded event: {payload.get('kind', 'external')} for {run}\n"
+        assert f"{run} has ended: `events` shows it as soon as another step is committed" in said.stderr
+        assert said.stderr.endswith(f"\nhint: git swarm resume {run}\n")
     stopped.swarm("resume", run)
     events = external(stopped)
     assert [event["payload"] for event in events] == [payload for _words, payload in RECORDED]

@@ -11,11 +11,13 @@ from typing import Annotated
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import out
+from gitswarm.cli.console import advise, err, out
 from gitswarm.cli.invocation import read_text, repository_here
 from gitswarm.errors import UsageError
+from gitswarm.git.owners import owner_of
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.journal import Inbox, InboxEvent
+from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import replay
 from gitswarm.records.event import EventKind
@@ -26,6 +28,7 @@ MOST_CHARS = 65_536
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+_COMMIT_A_STEP = ("git swarm resume ", "git swarm approve ", "git swarm land ")
 _EXAMPLE = """git swarm record-event --kind checked --payload '{"ok": true}'"""
 
 
@@ -63,10 +66,16 @@ def record_event(
     _refuse_odd(event)
     repository = repository_here()
     layout = find_run(repository, run)
-    rules = run_spec(repository, replay(repository, layout)).settings.secrets
+    state = replay(repository, layout)
+    rules = run_spec(repository, state).settings.secrets
     clean = _scrubbed(event, Redactor(rules, os.environ))
     Inbox(repository.swarm_dir, layout.run_id).put(clean, f"{time.time_ns():020d}-{os.getpid()}")
     out(f"Recorded event: {kind or EventKind.EXTERNAL} for {layout.run_id}")
+    if state.end is not None and owner_of(repository.common_dir, layout.run_id) is None:
+        err(f"{layout.run_id} has ended: `events` shows it as soon as another step is committed, as by:")
+        step = overview(repository, layout, state).hint
+        again = f"git swarm rollback STEP --run {layout.run_id}   (then git swarm resume {layout.run_id})"
+        advise(step if step.startswith(_COMMIT_A_STEP) else again)
 
 
 def _refuse_odd(event: InboxEvent) -> None:

@@ -19,6 +19,7 @@ from gitswarm.cli.invocation import config_here, now, repository_here
 from gitswarm.cli.run_execution import apply_durability, quiet_context
 from gitswarm.cli.runs import JsonFlag, about, age, state_word
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
+from gitswarm.git.remote import own_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.archive import archived_runs, discarded_runs
 from gitswarm.ledger.finding import all_runs, find_run
@@ -141,8 +142,21 @@ def gc(
     gone += purge(repository, now() - timedelta(days=_TRASH_DAYS if days is None else days), dry_run=dry_run)
     for line in gone:
         out(f"{'would remove' if dry_run else 'removed'}  {line}")
-    if not gone and not folded:
+    left = _only_on_own_hub(repository)
+    if not gone and not folded and not left:
         out("nothing to clean up")
+    if left:
+        out(f"kept       {plural(left, 'run')} of fleets in {own_hub(repository)}")
+        out("next       git swarm gc --hub --archive 0d")
+
+
+def _only_on_own_hub(repository: Repository) -> int:
+    """How many runs a fleet's hub in this repository has that are nowhere else here."""
+    if not own_hub(repository).is_dir() or repository.config("swarm.hub"):
+        return 0
+    prefix = RunLayout("").branch
+    there = remote_of(repository, str(own_hub(repository)), os.environ).refs(f"{prefix}*")
+    return len({name.removeprefix(prefix) for name in there} - {layout.run_id for layout in all_runs(repository)})
 
 
 def _archive(repository: Repository, age_s: float, *, dry_run: bool) -> int:

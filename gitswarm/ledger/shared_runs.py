@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
+from gitswarm.errors import NotFoundError
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.git.remote import configured_hub
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.execution import RUN_ID
 
@@ -23,12 +23,21 @@ def mark_shared(repository: RepositoryReader, layout: RunLayout) -> None:
 
 
 def is_shared(repository: RepositoryReader, run_id: str) -> bool:
-    return _mark(repository, run_id).exists()
+    """Whether it is on a hub that this clone still has."""
+    return _mark(repository, run_id).exists() and _has_hub(repository)
 
 
-def shared_runs(repository: RepositoryReader) -> Iterator[str]:
-    with suppress(FileNotFoundError):
-        yield from (mark.name for mark in (repository.swarm_dir / FOLDER).iterdir())
+def shared_runs(repository: RepositoryReader) -> list[str]:
+    folder = repository.swarm_dir / FOLDER
+    marks = [mark.name for mark in folder.iterdir()] if folder.is_dir() else []
+    return marks if marks and _has_hub(repository) else []
+
+
+def _has_hub(repository: RepositoryReader) -> bool:
+    try:
+        return bool(configured_hub(repository))
+    except NotFoundError:
+        return False
 
 
 def with_hub(hint: str) -> str:

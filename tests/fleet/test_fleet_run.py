@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,3 +158,41 @@ def test_what_is_no_entry_is_told_with_its_line(project: Project) -> None:
     assert refused.code == 1
     assert [line.partition("issues:")[2][:1] for line in refused.stderr.splitlines()[:4]] == ["2", "3", "4", "5"]
     assert "unknown field `tasks`" in refused.stderr
+
+
+ONE_COMMAND = 'id: {}\nsteps:\n  - {{id: only, engine: command, command: {{run: "{}"}}}}\n'
+DOES = {"red": "exit 3", "make": "echo made >> made.txt"}
+
+
+def test_what_to_type_is_said_of_each_run_and_works_after_its_clone_here_is_gone(fleet: FleetProject) -> None:
+    project = fleet.project
+    nothing = ask(project, "fleet", "status")
+    assert nothing.code == 1
+    assert "no fleet has run here" in nothing.stderr
+    assert "hint: git swarm fleet run --issues FILE" in nothing.stderr
+    project.commit({f".swarm/flows/{name}.yaml": ONE_COMMAND.format(name, does) for name, does in DOES.items()})
+    entries = [json.dumps({"task": f"task {n}", "flow": flow}) for n, flow in enumerate(["red"] * 4 + ["make"])]
+    issues = fleet.issues(*entries)
+
+    said = project.swarm("fleet", "run", "--issues", issues, code=4).stdout
+
+    runs = {each["title"]: each["run_id"] for each in project.json("fleet", "status", "--issues", issues)["runs"]}
+    hints = re.findall(r"^next +git swarm (\S+) (\S+)", said, re.MULTILINE)
+    assert hints == [*(("resume", runs[f"task {n}"]) for n in range(3)), ("approve", runs["task 4"])]
+    assert "           and 1 more that are not proven\n" in said
+    project.swarm("discard", "--older-than", "0s")
+    assert "kept       5 runs of fleets in" in project.swarm("gc", "--older-than", "0").stdout
+    said = project.swarm("fleet", "status").stdout
+    assert f"next       git swarm pull {runs['task 4']}" in said
+    project.swarm("pull", runs["task 4"])
+    assert f"next       git swarm approve {runs['task 4']}" in project.swarm("fleet", "status").stdout
+    assert project.swarm("resume", runs["task 0"], "--hub", code=4).stdout.startswith(runs["task 0"])
+    project.swarm("gc", "--hub", "--archive", "0d")
+    assert "fleets" not in project.swarm("gc").stdout
+
+
+def test_a_key_that_no_entry_has_is_refused_with_all_keys(project: Project) -> None:
+    project.write({"issues": '{"tsk": "a"}\n'})
+    refused = ask(project, "fleet", "run", "--issues", "issues")
+    assert "unknown field `tsk`" in refused.stderr
+    assert "(keys: task, flow, base, engine, mode, model, economy, script, allow_stub," in refused.stderr

@@ -38,6 +38,8 @@ def test_a_list_that_was_kept_knows_of_a_push(clones: Clones) -> None:
     (before,) = here.json("list")
     here.swarm("push")
     assert [each["hint"] for each in here.json("list")] == [f"{before['hint']} --hub"]
+    here.git("config", "--unset", "swarm.hub")
+    assert [each["hint"] for each in here.json("list")] == [before["hint"]]
 
 
 @pytest.mark.parametrize("command", ["resume", "skip"])

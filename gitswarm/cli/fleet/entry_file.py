@@ -97,7 +97,8 @@ def read_entries(path: str, usual: StartOptions) -> list[FleetEntry]:
     if not found and not problems:
         problems.append(f"{path}: no entries")
     if problems:
-        hint = """a task per line, or: {"task": "…", "flow": "build"}   (docs/fleet.md has all keys)"""
+        keys = ", ".join(each.encode_name for each in msgspec.structs.fields(StartOptions))
+        hint = f"""a task per line, or: {{"task": "…", "flow": "build"}}   (keys: {keys})"""
         raise SpecError(problems, hint=hint)
     return found
 

@@ -136,7 +136,7 @@ def run(
             "finished", None, "", {"states": dict(counts(found)), "runs": [each.to_plain() for each in found]}
         )
     else:
-        show(found)
+        show(repository, found)
     if fleet.problem is not None:
         raise fleet.problem
     raise SystemExit(INTERRUPTED if pressed else _exit_code(found, fleet.jobs))

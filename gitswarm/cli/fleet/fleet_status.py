@@ -30,9 +30,14 @@ from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
 from gitswarm.cli.invocation import repository_here
 from gitswarm.cli.runs import JsonFlag, age_since, state_word, task_title
 from gitswarm.cli.terminal import terminal_height
+from gitswarm.errors import NotFoundError
+from gitswarm.git.remote import configured_hub
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.kept_overviews import kept_overviews
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease
 from gitswarm.ledger.shared_runs import with_hub
-from gitswarm.records.execution import RunStatus
+from gitswarm.records.execution import OVER, RunStatus
 from gitswarm.records.text import usd
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, is_given_up, read_queue
 from gitswarm.runner.hub.transfer import hub_for_runs
@@ -44,6 +49,10 @@ if TYPE_CHECKING:
 
 QUEUED, NOT_BEGUN, GIVEN_UP = "queued", "not begun", "given up"
 DEFAULT_FLOW = "build"
+_HINTS = 3
+"""Runs of a state of which it is said what to type."""
+_ANYWHERE = ("git swarm resume ", "git swarm fleet run ", "git swarm release ")
+"""Commands that need nothing of the run here."""
 
 IssuesOption = Annotated[
     str | None, Option(metavar="FILE", help="A task per line, or JSON lines; `#` begins a comment.")
@@ -99,6 +108,11 @@ def fleet_run_of(lease: Lease) -> FleetRun:
 def status(issues: IssuesOption = None, flow: FlowOption = None, as_json: JsonFlag = False) -> None:
     """How the runs on the hub stand; no scheduler is asked, and none needs to live."""
     repository = repository_here()
+    try:
+        configured_hub(repository)
+    except NotFoundError as unset:
+        what = "no fleet has run here, and no hub is configured"
+        raise NotFoundError(what, hint="git swarm fleet run --issues FILE   (keeps its runs here)") from unset
     remote = hub_for_runs(repository, os.environ)
     entries = read_entries(issues, StartOptions(flow=flow or DEFAULT_FLOW)) if issues is not None else []
     queue = read_queue(repository, remote, [entry.name for entry in entries])
@@ -116,7 +130,7 @@ def status(issues: IssuesOption = None, flow: FlowOption = None, as_json: JsonFl
     if as_json:
         out_json({"hub": remote.name, "states": counts(found), "runs": [each.to_plain() for each in found]})
     elif found:
-        show(found)
+        show(repository, found)
     else:
         out("no runs on the hub")
 
@@ -125,7 +139,7 @@ def counts(found: Iterable[FleetRun]) -> dict[str, JsonValue]:
     return dict(Counter(each.state for each in found).most_common())
 
 
-def show(found: list[FleetRun]) -> None:
+def show(repository: Repository, found: list[FleetRun]) -> None:
     """One page: what became of how many, each run on a line, and below those what to type."""
     states = ", ".join(f"{count} {state}" for state, count in counts(found).items())
     steps = plural(sum(each.steps for each in found), "step")
@@ -141,17 +155,28 @@ def show(found: list[FleetRun]) -> None:
         "task": lambda each: each.title,
     }
     table(tuple(columns), [[cell(each) for cell in columns.values()] for each in found])
-    for hint in _hints(found):
-        out_lines(next_lines(f"{'next':<11}", hint))
+    for state, hints in _hints(repository, found).items():
+        for hint in hints[:_HINTS]:
+            out_lines(next_lines(f"{'next':<11}", hint))
+        if len(hints) > _HINTS:
+            out(f"{'':<11}and {len(hints) - _HINTS} more that are {state}")
 
 
-def _hints(found: Iterable[FleetRun]) -> list[str]:
-    """For each state but the happy ones what to type about the first run in it."""
-    first: dict[str, str] = {}
-    for each in found:
-        if each.hint and each.state not in ("succeeded", "running", QUEUED):
-            first.setdefault(each.state, each.hint)
-    return list(first.values())
+def _hints(repository: Repository, found: Iterable[FleetRun]) -> dict[str, list[str]]:
+    """By state what to type about each run in it: as the run stands here, where all of it is here."""
+    wanted = [each for each in found if each.hint and each.run_id and each.state not in ("running", QUEUED)]
+    layouts = [layout for each in wanted if repository.refs.read((layout := RunLayout(each.run_id or "")).branch)]
+    here = {how.run_id: how for how in kept_overviews(repository, layouts).runs}
+    hints: dict[str, list[str]] = {}
+    for each in wanted:
+        how, hint = here.get(each.run_id or ""), each.hint
+        if how is not None and how.steps_executed >= each.steps and how.state in OVER:
+            hint = how.hint
+        elif not hint.startswith(_ANYWHERE):
+            hint = f"git swarm pull {each.run_id}   (then: {hint})"
+        if hint:
+            hints.setdefault(each.state, []).append(hint)
+    return hints
 
 
 _AROUND = 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated
 
@@ -9,9 +10,13 @@ from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, complain, out, out_json, out_lines, plural, readable
 from gitswarm.cli.invocation import repository_here
 from gitswarm.cli.runs import JsonFlag, RunArgument
+from gitswarm.errors import UsageError
+from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.verify.commit_reader import Mismatch, Report
 from gitswarm.ledger.verify.verifier import verify_run
+
+_ID = re.compile("[0-9a-fA-F]{4,40}")
 
 
 def verify(
@@ -23,13 +28,25 @@ def verify(
     repository = repository_here()
     repository.is_for_reading = True
     layout = find_run(repository, run)
-    report = verify_run(repository, layout, repository.resolve(tip) if tip is not None else None)
+    report = verify_run(repository, layout, _trusted(repository, tip) if tip is not None else None)
     if as_json:
         out_json(report.model_dump(mode="json"))
     else:
         _show(report)
     if not report.is_sound:
         raise SystemExit(1)
+
+
+def _trusted(repository: Repository, tip: str) -> str:
+    """
+    :raises UsageError: what looks like an id names something else here: a branch or tag that anybody may have made.
+    """
+    found = repository.resolve(tip)
+    if _ID.fullmatch(tip) and not found.startswith(tip.lower()):
+        raise UsageError(
+            f"{tip} is the name of a branch or tag here, of {found[:12]}", hint="git swarm verify --tip WHOLE-ID"
+        )
+    return found
 
 
 def _show(report: Report) -> None:

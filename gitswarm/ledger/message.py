@@ -21,6 +21,9 @@ FORMAT = 2
 
 FORMATS = ("1", "2")
 
+SCISSORS = "------------------------ >8 ------------------------"
+"""What git takes for the end of a message behind a comment character: nobody would see our trailers below it."""
+
 SUBJECT_WIDTH = 69  # with a blank and the longest status behind it: 80 columns
 
 
@@ -50,8 +53,12 @@ class CommitMessage(Struct, frozen=True):
         lines = [f"{name}: {_one_line(value)}" for name, value in self.trailers.items() if _one_line(value)]
         parts = [shorten(self.subject, SUBJECT_WIDTH), self.body.strip(), "\n".join(lines)]
         # libgit2 ends a message at a NUL and refuses half a character: the trailers would be lost.
-        whole = "\n\n".join(part for part in parts if part)
+        whole = without_scissors("\n\n".join(part for part in parts if part))
         return whole.replace("\0", "").encode(errors="replace").decode() + "\n"
+
+
+def without_scissors(text: str) -> str:
+    return text.replace(SCISSORS, SCISSORS.replace(">8", "> 8"))
 
 
 def parse_message(text: str) -> CommitMessage | None:

@@ -43,7 +43,11 @@ def test_subject_body_and_trailers_are_read_again(body: str) -> None:
     assert parse_message(said.render()) == CommitMessage("build/fix: done", body.strip(), TRAILERS)
 
 
-@pytest.mark.parametrize("body", BODIES)
+CUT = "# ------------------------ >8 ------------------------"
+ENDING = [f"Added X.\n\nSwarm-Landed: run 1234\n\n{CUT}", f"a\n{CUT}\nb", CUT.replace("#", ";")]
+
+
+@pytest.mark.parametrize("body", [*BODIES, *(pytest.param(body, id="git's scissors") for body in ENDING)])
 def test_plain_git_reads_our_trailers_and_no_others(project: Project, body: str) -> None:
     commit = stored(project, CommitMessage("build/fix: done", body, TRAILERS))
     shown = project.git("log", "-1", "--format=%s|%(trailers:key=Swarm-Status,valueonly,separator=%x2C)", commit)

@@ -50,6 +50,16 @@ def edited(project: Project, run: str) -> None:
     (project.root.parent / "repo.swarm" / run / "by_hand.txt").write_text("mine\n", encoding="utf-8")
 
 
+def test_a_summary_with_git_s_scissors_hides_no_trailer(project: Project) -> None:
+    cut = "# ------------------------ >8 ------------------------"
+    case = Case("", [LINE], {"b": [{"summary": f"Added X.\n\nSwarm-Landed: run 1234\n\n{cut}\n\nmore"}, {}]}, [])
+    drive(project, case)
+    run = only_run(project)
+    form = "--format=%(trailers:key=Swarm-Step,valueonly,separator=)%(trailers:key=Swarm-Landed,valueonly)"
+    assert project.git("log", form, "--grep=Added X", f"shadow/{run}") == "b"
+    assert findings(project) == {"0": []}
+
+
 BLOCKED = {"status": "BLOCKED", "blockers": ["which colour?"]}
 WENT: dict[str, tuple[Case, Sequence[Sequence[str]]]] = {
     "straight": (Case("", [LINE], {}, []), []),

@@ -26,6 +26,18 @@ def test_relative_to_a_trusted_tip(run: Run) -> None:
     )
 
 
+def test_a_tag_is_not_taken_for_the_short_id_that_it_is_named_as(run: Run) -> None:
+    commit = run.named()["small/write@2"]
+    run.project.git("tag", commit[:12], run.tip)
+    answer = ask(run.project, "verify", "--tip", commit[:12])
+    assert (answer.code, answer.stderr) == (
+        2,
+        f"git-swarm: {commit[:12]} is the name of a branch or tag here, of {run.tip[:12]}\n"
+        "hint: git swarm verify --tip WHOLE-ID\n",
+    )
+    assert ask(run.project, "verify", "--tip", commit).code == 0
+
+
 def test_findings_are_one_line_each_and_end_with_what_to_type(run: Run) -> None:
     tip = run.tip
     path = "small/receipts/write-code-implementer.json"

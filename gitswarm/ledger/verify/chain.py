@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from gitswarm.errors import CorruptError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import FORMATS, Kind, parse_message
+from gitswarm.ledger.message import FORMATS, SCISSORS, Kind, parse_message
 from gitswarm.ledger.state import REBASED, REBASED_FROM, RunBase, copied_message
 from gitswarm.ledger.verify.commit_reader import ChainCommit, Link, Mismatch
 from gitswarm.ledger.verify.run_files import CommitFiles
@@ -111,6 +111,8 @@ def _form(item: ChainCommit) -> Iterator[Mismatch]:
     parts = (message.subject, message.body, trailers)
     if commit.message != "\n\n".join(part for part in parts if part) + "\n":
         yield item.finding("chain", "its message has lines that git-swarm did not write")
+    if SCISSORS in commit.message:
+        yield item.finding("trailers", f"git takes a line of its message for the end of it: {SCISSORS}")
     forked_from = message.trailers.get("Swarm-Forked-From")
     if forked_from is not None and forked_from.split()[1:] != list(commit.parents):
         yield item.finding("chain", f"Swarm-Forked-From says {forked_from}, its parent is another commit")

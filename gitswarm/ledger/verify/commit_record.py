@@ -17,7 +17,7 @@ from gitswarm.ledger.derived import (
     subject_start,
 )
 from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
-from gitswarm.ledger.message import Kind
+from gitswarm.ledger.message import Kind, without_scissors
 from gitswarm.ledger.verify.commit_reader import Link, Mismatch
 from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.records.envelope import Envelope
@@ -62,7 +62,7 @@ def check_trailers(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
         yield from _differing(link, execution.evidence, evidence_trailers(files.evidence))
     if files.envelope is not None:
         yield from _differing(link, execution.envelope, envelope_trailers(files.envelope))
-        if _plain(files.envelope.summary) != _plain(link.message.body):
+        if _plain(without_scissors(files.envelope.summary)) != _plain(link.message.body):
             yield link.finding("trailers", "the message is not the summary of the envelope", execution.envelope)
 
 

@@ -220,6 +220,19 @@ def hub_by_url(world: World) -> None:
     world.git("config", "swarm.hub", "../hub.git")
 
 
+def hub_with_the_url_of_upstream(world: World) -> None:
+    """What is fetched from it comes from upstream; what is pushed goes elsewhere."""
+    hub_by_name(world)
+    world.git("remote", "set-url", "hub", str(world.upstream))
+    world.git("remote", "set-url", "--push", "hub", str(world.hub))
+
+
+def hub_named_below_upstream(world: World) -> None:
+    world.git("remote", "rename", "hub", "origin/hub")
+    world.git("config", "swarm.hub", "origin/hub")
+    world.git("push", "-q", "origin/hub", world.shadow)
+
+
 def second_hub(world: World) -> None:
     world.git("config", "swarm.hub", "elsewhere")
     world.git("config", "--add", "swarm.hub", "hub")

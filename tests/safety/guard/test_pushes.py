@@ -22,6 +22,8 @@ from tests.safety.guard.arrangements import (
     evil_merge,
     hub_by_name,
     hub_by_url,
+    hub_named_below_upstream,
+    hub_with_the_url_of_upstream,
     landed_and_brought_back,
     landed_as,
     landed_evidence,
@@ -120,6 +122,8 @@ BLOCKED = (
     Push("a step that changes no evidence", "origin main", step_on_landed_evidence),
     Push("a step where many runs were landed", "origin main", step_among_many_runs),
     Push("another remote than the hub", "origin SHADOW", hub_by_name),
+    Push("where the hub only fetches from", "origin SHADOW", hub_with_the_url_of_upstream),
+    Push("what a hub has that is named below the remote", "origin SHADOW", hub_named_below_upstream),
 )
 PASSED = (
     Push("nothing new", "origin main"),
@@ -162,6 +166,8 @@ PASSED = (
     Push("deletes a shadow branch", "origin :refs/heads/there", already_there),
     Push("on top of what is there", "origin mine", already_there, also_received=True),
     Push("the hub by name", "hub SHADOW", hub_by_name),
+    Push("the hub that only pushes go to", "hub SHADOW", hub_with_the_url_of_upstream),
+    Push("the hub by its whole name", "origin/hub SHADOW", hub_named_below_upstream),
     Push("the hub by its path", "../hub.git SHADOW", hub_by_name),
     Push("the hub by its whole path", "ROOT/../hub.git/ SHADOW", hub_by_name),
     Push("the hub that a URL names", "hub SHADOW", hub_by_url),

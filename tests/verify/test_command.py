@@ -30,10 +30,12 @@ def test_a_tag_is_not_taken_for_the_short_id_that_it_is_named_as(run: Run) -> No
     commit = run.named()["small/write@2"]
     run.project.git("tag", commit[:12], run.tip)
     answer = ask(run.project, "verify", "--tip", commit[:12])
-    assert (answer.code, answer.stderr) == (
+    assert (answer.code, answer.stderr.splitlines()) == (
         2,
-        f"git-swarm: {commit[:12]} is the name of a branch or tag here, of {run.tip[:12]}\n"
-        "hint: git swarm verify --tip WHOLE-ID\n",
+        [
+            f"git-swarm: {commit[:12]} is the name of a branch or tag here, of {run.tip[:12]}",
+            "hint: git swarm verify --tip WHOLE-ID",
+        ],
     )
     assert ask(run.project, "verify", "--tip", commit).code == 0
 

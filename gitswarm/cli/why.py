@@ -39,6 +39,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import standing_decision, step_files
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.execution import RUN_ID
 from gitswarm.records.routing import Action
 from gitswarm.records.text import columns, shorten
 
@@ -170,10 +171,11 @@ class Answered(Struct, frozen=True):
 
 
 class StepOrigin(Struct, frozen=True):
-    """All that is known of a step that wrote lines. `number` None: the run's branch is not here. `tested`: the next
-    test run of the run, and what it said."""
+    """All that is known of a step that wrote lines. `run`: the one that is here with its number, a fork where the
+    step's own is gone; `number` None: there is none. `tested`: the next test run of it, and what it said."""
 
     record: StepRecord
+    run: str = ""
     number: int | None = None
     answered: Answered | None = None
     tested: tuple[str, str] | None = None
@@ -202,18 +204,28 @@ def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str,
     runs = {layout.run_id: layout for layout in all_runs(repository)}
     steps = {origin.step.commit: origin.step for origin in found if origin.step is not None}
     reasons = {commit: StepOrigin(record) for commit, record in steps.items()}
-    for run in dict.fromkeys(record.execution.run_id for record in steps.values()):
-        if run not in runs:
+    for commit, step in steps.items():
+        layout = runs.get(step.execution.run_id) or _fork_with(repository, commit)
+        if reasons[commit].number is not None or layout is None:
             continue
-        opened = Opened(repository, runs[run], replay(repository, runs[run]))
+        opened = Opened(repository, layout, replay(repository, layout))
         for record in opened.state.steps:
             if record.commit in reasons:
                 reasons[record.commit] = _reason(opened, record)
     return reasons
 
 
+def _fork_with(repository: RepositoryReader, commit: str) -> RunLayout | None:
+    """A run that was forked behind a step of another one, which is gone."""
+    prefix = RunLayout("").branch
+    listed = repository.git.run("for-each-ref", f"--contains={commit}", "--format=%(refname)", prefix)
+    runs = (name.removeprefix(prefix) for name in listed.stdout.decode().splitlines())
+    return next((RunLayout(run) for run in runs if RUN_ID.fullmatch(run)), None)
+
+
 def _reason(opened: Opened, record: StepRecord) -> StepOrigin:
-    return StepOrigin(record, record.number, _answered(opened, record), _tested(opened, record))
+    run = opened.layout.run_id
+    return StepOrigin(record, run, record.number, _answered(opened, record), _tested(opened, record))
 
 
 def _tested(opened: Opened, record: StepRecord) -> tuple[str, str] | None:
@@ -253,7 +265,11 @@ def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons:
         out_lines(field("landed", f"{origin.run} as {origin.landing[:12]}"))
     if origin.step is None and origin.run is not None:
         _show_missing(repository, origin.run)
-    elif origin.run is not None and origin.run in {layout.run_id for layout in discarded_runs(repository)}:
+    elif (
+        origin.step is not None
+        and reasons[origin.step.commit].number is None
+        and origin.run in {layout.run_id for layout in discarded_runs(repository)}
+    ):
         out_lines(field("discarded", "in the trash, with what this answered, its tests and evidence"))
         out_lines(next_lines(f"  {'restore':<9} ", f"git swarm discard --restore {origin.run}"))
 
@@ -298,7 +314,7 @@ def _show_step(reason: StepOrigin) -> None:
         out_lines(field("tests", f"{reason.tested[1]} ({reason.tested[0]})"))
     out_lines(field("cost", f"{record.tokens} tokens, {money(record.cost_usd)}"))
     if reason.number is not None:
-        out(f"  evidence  git swarm show {reason.number} --run {record.execution.run_id}")
+        out(f"  evidence  git swarm show {reason.number} --run {reason.run}")
 
 
 def _first(text: str) -> str:

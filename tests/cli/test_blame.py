@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +111,22 @@ def test_blame_of_one_line_is_that_line_of_the_whole(written: Written) -> None:
     whole = written.project.json("blame", "src/app.py", "--run", written.run)
     assert written.project.json("blame", "src/app.py:2", "--run", written.run) == whole[1:2]
     assert len(written.project.swarm("blame", "src/app.py:2", "--run", written.run).stdout.splitlines()) == 1
+
+
+def test_a_fork_knows_why_when_the_run_that_it_was_forked_from_is_gone(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    flow = "id: two\nsteps:\n  - {id: write, engine: command, command: {run: 'echo mine > made.txt'}}\n"
+    project.commit({".swarm/flows/two.yaml": f"{flow}  - {{id: test, engine: command, command: test}}\n"})
+    project.commit({".swarm/config.yaml": "commands: {test: \"echo '1 passed in 0.01s'\"}\n"})
+    project.swarm("start", "two")
+    run = project.json("list")[0]["run_id"]
+    project.swarm("fork", "test", "--run", run)
+    fork = project.json("list")[0]["run_id"]
+    before = project.swarm("why", "made.txt:1", "--run", fork).stdout
+    assert f"  evidence  git swarm show 1 --run {run}\n" in before
+
+    project.swarm("discard", run)
+    for older in (("gc",), ("gc", "--older-than", "0")):
+        project.swarm(*older)
+        assert project.swarm("why", "made.txt:1", "--run", fork).stdout == before.replace(run, fork)
+    project.swarm("show", "1", "--run", fork)

@@ -32,7 +32,7 @@ def verify(
     if as_json:
         out_json(report.model_dump(mode="json"))
     else:
-        _show(report)
+        _show(report, is_shallow=(repository.common_dir / "shallow").exists())
     if not report.is_sound:
         raise SystemExit(1)
 
@@ -49,7 +49,10 @@ def _trusted(repository: Repository, tip: str) -> str:
     return found
 
 
-def _show(report: Report) -> None:
+_WHOLE = "git fetch --unshallow   (this clone is shallow: what it lacks cannot be compared)"
+
+
+def _show(report: Report, *, is_shallow: bool) -> None:
     for finding in report.findings:
         out_lines(readable("", _line(report, finding), sys.stdout))
     commits = plural(report.commits, "commit")
@@ -57,9 +60,14 @@ def _show(report: Report) -> None:
     warnings = len(report.findings) - errors
     warned = f", {plural(warnings, 'warning')}" if warnings else ""
     if errors:
-        complain(f"{plural(errors, 'finding')} in {commits} of {report.run_id}{warned}", _next(report))
+        complain(
+            f"{plural(errors, 'finding')} in {commits} of {report.run_id}{warned}",
+            _WHOLE if is_shallow else _next(report),
+        )
         return
     out(f"{commits} verified, no changes found{warned}")
+    if warnings and is_shallow:
+        advise(_WHOLE)
     if report.trusted is not None:
         behind = "" if report.trusted == report.tip else "; later commits are known only here"
         out_lines(readable("compared with ", f"{report.trusted}{behind}", sys.stdout))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -50,6 +51,9 @@ def merging_repository(repository: Repository) -> Iterator[Repository]:
         alternates = place / "objects" / "info" / "alternates"
         alternates.parent.mkdir(exist_ok=True)
         alternates.write_bytes(os.fsencode(repository.common_dir / "objects") + b"\n")
+        shallow = repository.common_dir / "shallow"
+        if shallow.exists():
+            shutil.copy(shallow, place)
         yield open_repository(place, repository.env)
 
 

@@ -64,3 +64,31 @@ def test_code_that_nobody_approved_is_found(project: Project) -> None:
     assert run.head() != landed
     message = f"its tree is not what merging {run.approved} into the branch makes"
     assert findings(run) == [("error", message)]
+
+
+def shallow(project: Project) -> Project:
+    clone = Project(project.root.parent / "shallow", project.env)
+    project.git("clone", "-q", "--depth", "1", project.root.as_uri(), str(clone.root))
+    return clone
+
+
+def test_a_shallow_clone_lands_and_verifies(project: Project) -> None:
+    project.commit({"older.txt": "1\n"}, "older")
+    clone = shallow(project)
+    run = ready(clone)
+    run.landed()
+    assert "verified, no changes found\n" in clone.swarm("verify", run.id).stdout
+
+
+def test_what_a_shallow_clone_lacks_is_named_and_can_be_fetched(project: Project) -> None:
+    run = ready(project)
+    run.landed()
+    clone = shallow(project)
+    refs = [f"refs/heads/shadow/{run.id}", f"refs/swarm/{run.id}/*", f"refs/notes/swarm/{run.id}/*"]
+    clone.git("fetch", "-q", "--depth", "9", "origin", *(f"{ref}:{ref}" for ref in refs))
+    said = clone.swarm("verify", run.id)
+    assert "its tree cannot be recomputed: the commit before it is not here" in said.stdout
+    unshallow = said.stderr.partition("hint: ")[2].partition("   ")[0]
+    assert unshallow == "git fetch --unshallow"
+    clone.git(*unshallow.split()[1:])
+    assert "verified, no changes found\n" in clone.swarm("verify", run.id).stdout

@@ -214,6 +214,9 @@ def _is_kept(repository: Repository, layout: RunLayout, commit: str) -> bool:
 
 
 def _tree(repository: Repository, layout: RunLayout, landing: Landing, base: str) -> Iterator[Mismatch]:
+    if not landing.before:
+        yield _not_computable(landing, "the commit before it is not here")
+        return
     try:
         with merging_repository(repository) as scratch:
             expected = _expected(scratch, layout, landing, base)

@@ -17,6 +17,7 @@ from gitswarm.records.evidence import Evidence
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.record import Record
 from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
+from gitswarm.runner.condition_fields import RUN_FIELDS, STALL_FIELDS, field_problem
 from gitswarm.runner.deciding.decision_facts import situation_of
 from gitswarm.runner.open_run import open_run
 from gitswarm.runner.run_session import RunContext, SilentObserver
@@ -76,7 +77,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("expression", EXAMPLES)
 def test_an_example_can_be_asked(expression: str, contexts: list[Mapping[str, JsonValue]]) -> None:
-    assert condition_problem(expression) is None
+    assert (condition_problem(expression), field_problem(expression)) == (None, None)
     answers = [evaluate(expression, "x", context) for context in contexts]
     assert [answer.error for answer in answers if answer.error] == []
     assert {type(answer.value) for answer in answers} == {bool}
@@ -86,3 +87,41 @@ def test_an_example_can_be_asked(expression: str, contexts: list[Mapping[str, Js
 def test_every_field_has_an_example(name: str, contexts: list[Mapping[str, JsonValue]]) -> None:
     documented = {field for field, _expression in ROW.findall(section(name)) if field}
     assert documented == fields_of(name, contexts)
+
+
+def test_the_fields_of_a_run_are_those_that_a_condition_sees(contexts: list[Mapping[str, JsonValue]]) -> None:
+    run = contexts[-1]["run"]
+    assert isinstance(run, dict)
+    assert (tuple(run), tuple(run["stall"])) == (RUN_FIELDS, STALL_FIELDS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("evidence.tests.pased == true", "no field 'pased' in evidence.tests (did you mean 'passed'?)"),
+        ("has(evidence.test) && evidence.test.passed", "no field 'test' in evidence (did you mean 'tests'?)"),
+        ("evidence.verdict != null && evidence.verdict.scoer > 0.5", "no field 'scoer' in evidence.verdict"),
+        ("envelope . sumary.contains('x')", "no field 'sumary' in envelope (did you mean 'summary'?)"),
+        ("run.stall.stalled", "no field 'stalled' in run.stall (did you mean 'is_stalled'?)"),
+        ("run.itaration > 1", "no field 'itaration' in run (did you mean 'iteration'?)"),
+        ("receipt.tokens.totl > 1", "no field 'totl' in receipt.tokens (did you mean 'total'?)"),
+    ],
+)
+def test_a_field_that_no_step_has_is_a_mistake(expression: str, problem: str) -> None:
+    assert condition_problem(expression) is None
+    assert (field_problem(expression) or "").startswith(problem)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'envelope.summary == "evidence.tests.pased"',
+        r"envelope.summary == 'it\'s run.nothing'",
+        "evidence.operation.whatever == 1",
+        "run.sidequests.mine > 0",
+        "evidence.opened.exists(run, run.flag == 'x') || evidence.tests.passed",
+        "history.exists(h, h.status == 'VERIFIED')",
+    ],
+)
+def test_what_may_be_there_is_no_mistake(expression: str) -> None:
+    assert field_problem(expression) is None

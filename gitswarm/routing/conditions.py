@@ -52,12 +52,16 @@ def condition_problem(expression: str) -> str | None:
     except ValueError as error:
         match = _POSITION.search(str(error))
         return f"column {match[2]}: {match[3]}" if match else str(error).splitlines()[0]
-    bound = set(_BOUND.findall(expression))
-    unknown = [name for name in program.variables() if name not in {*NAMES, *_TYPES, *bound}]
+    unknown = [name for name in program.variables() if name not in {*NAMES, *_TYPES, *bound_names(expression)}]
     if unknown:
         return f"unknown name '{unknown[0]}' (known: {', '.join(NAMES)})"
     strange = [f for f in program.functions() if not _MACHINERY.search(f) and f not in _FUNCTIONS]
     return f"unknown function '{strange[0]}'" if strange else None
+
+
+def bound_names(expression: str) -> set[str]:
+    """What `all`, `exists`, `map` and `filter` call the elements that they go through."""
+    return set(_BOUND.findall(expression))
 
 
 def evaluate(expression: str, target: str, context: Context) -> ConditionTrace:

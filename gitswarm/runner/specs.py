@@ -16,10 +16,12 @@ from gitswarm.records.worklists import Feedback
 from gitswarm.routing.conditions import condition_problem
 from gitswarm.routing.macro import DEPLOY, RESET
 from gitswarm.routing.sidequests import pattern_problem
+from gitswarm.runner.condition_fields import field_problem
 from gitswarm.runner.prompts import prompt_problems
 from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.specs.flow import Branch, Flow
 from gitswarm.specs.fragments import DETOUR_TEMPLATE, Fragments, StepTemplate, template_id
+from gitswarm.specs.graph import unreachable
 from gitswarm.specs.library import USER_FOLDERS, Library, LoadedFlow
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
@@ -43,7 +45,7 @@ def checked_flow(library: Library, flow_id: str) -> Flow:
     :raises NotFoundError: no such flow.
     """
     loaded = library.flow(flow_id)
-    problems = [*_own_problems(loaded), *_station_problems(library, loaded.flow)]
+    problems = [*_own_problems(library, loaded), *_station_problems(library, loaded.flow)]
     problems = problems or list(prompt_problems(library, loaded.flow))
     if problems:
         raise SpecError(problems, hint=f"git swarm flows validate {flow_id}")
@@ -65,15 +67,22 @@ def checked_sidequest(library: Library, sidequest_id: str) -> Sidequest:
         conditions.append((("returns", "if"), found.returns.if_))
     problems = []
     for location, condition in conditions:
-        problem = condition_problem(condition)
-        if problem:
-            what = f"not a CEL expression: {condition!r}: {problem}"
+        what = _condition_problem(condition)
+        if what:
             problems.append(library.sidequest_problem(sidequest_id, location, what))
     for location, what in (*_pattern_problems(found), *_target_problems(library, found)):
         problems.append(library.sidequest_problem(sidequest_id, location, what))
     if problems:
         raise SpecError(problems, hint="git swarm flows validate")
     return found
+
+
+def _condition_problem(expression: str) -> str | None:
+    problem = condition_problem(expression)
+    if problem:
+        return f"not a CEL expression: {expression!r}: {problem}"
+    problem = field_problem(expression)
+    return f"{expression!r}: {problem}" if problem else None
 
 
 def _pattern_problems(quest: Sidequest) -> Iterator[tuple[Location, str]]:
@@ -227,17 +236,28 @@ def _unknown_steps(source: YamlSource, script: Script, specs: FrozenSpecs) -> It
             yield source.problem(("steps", name), f"no step '{name}' in {', '.join(specs.flows)}{near}")
 
 
-def _own_problems(loaded: LoadedFlow) -> Iterator[str]:
+def _own_problems(library: Library, loaded: LoadedFlow) -> Iterator[str]:
     if loaded.flow.id in RESERVED_FLOW_IDS:
         yield loaded.source.problem(("id",), f"'{loaded.flow.id}' is a folder of every run: choose another id")
+    lost = unreachable(loaded.flow, list(_bounced_to(library)))
     for index, step in enumerate(loaded.flow.steps):
+        if step.id in lost:
+            yield loaded.source.problem(("steps", index, "id"), f"no step leads to '{step.id}'")
         if not isinstance(step.routing, Branch):
             continue
         for number, condition in enumerate(step.routing.when):
-            problem = condition_problem(condition.if_)
+            problem = _condition_problem(condition.if_)
             if problem:
-                where = ("steps", index, "routing", "when", number, "if")
-                yield loaded.source.problem(where, f"not a CEL expression: {condition.if_!r}: {problem}")
+                yield loaded.source.problem(("steps", index, "routing", "when", number, "if"), problem)
+
+
+def _bounced_to(library: Library) -> Iterator[str]:
+    """Steps that a sidequest may return to."""
+    for sidequest_id in library.sidequest_ids:
+        with contextlib.suppress(SpecError):  # told where that sidequest is looked at
+            target = library.sidequest(sidequest_id).returns.target
+            if target is not None:
+                yield target
 
 
 def _station_problems(library: Library, flow: Flow) -> Iterator[str]:

@@ -3,12 +3,12 @@ be executed at all: every name in it known, every loop with an end, every fork w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 
 from msgspec import Struct
 
-from gitswarm.specs.flow import Branch, Flow, Fork, Join, Linear, Microloop, Step, Terminal
+from gitswarm.specs.flow import Branch, Flow, Fork, Join, Linear, Microloop, ShellCommand, Step, Terminal
 from gitswarm.specs.sidequest import NODE_PREFIX, SIDEQUEST_PREFIX
 from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean
 
@@ -58,6 +58,24 @@ def _joining(flow: Flow, step: Step) -> str:
     if not isinstance(routing, Join):
         return ""
     return f"{routing.join_strategy} {routing.join_quorum}" if routing.join_quorum else routing.join_strategy
+
+
+def unreachable(flow: Flow, entries: Collection[str] = ()) -> list[str]:
+    """Steps that nothing leads to.
+
+    :param entries: where a run may come from elsewhere, besides the first step.
+    """
+    ways: dict[str, list[str]] = {END: []}
+    for edge in edges(flow):
+        ways.setdefault(edge.source, []).append(edge.target)
+    found: set[str] = set()
+    left = [flow.steps[0].id, *(name for name in entries if flow.has_step(name))]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += ways.get(name, ())
+    return [step.id for step in flow.steps if step.id not in found]
 
 
 def mermaid(flow: Flow) -> str:
@@ -116,7 +134,8 @@ def flow_problems(flow_id: str, flow: Flow, source: YamlSource, known: KnownName
     :param flow_id: what its file is named after.
     """
     yield from id_problem(flow_id, flow.id, source)
-    yield from _id_problems(flow, source)
+    ids = list(_id_problems(flow, source))
+    yield from ids
     for index, step in enumerate(flow.steps):
         yield from _name_problems(step, ("steps", index), source, known)
     for index, name in enumerate(flow.cross_cutting):
@@ -129,7 +148,7 @@ def flow_problems(flow_id: str, flow: Flow, source: YamlSource, known: KnownName
             yield source.problem((key,), f"{key}: unknown flow '{named}'{near}")
     targets = list(_target_problems(flow, source))
     yield from targets
-    if not targets:
+    if not targets and not ids:
         yield from _shape_problems(flow, source)
         yield from _fork_problems(flow, source)
 
@@ -168,6 +187,8 @@ def _name_problems(step: Step, here: Location, source: YamlSource, known: KnownN
     ):
         if name is not None and name not in names:
             yield source.problem((*here, key), f"unknown {key} '{name}'{did_you_mean(name, list(names))}")
+    if isinstance(step.command, ShellCommand) and not step.command.run.strip():
+        yield source.problem((*here, "command", "run"), f"the command of '{step.id}' is empty")
 
 
 def _targets(step: Step, here: Location) -> Iterator[tuple[Location, str]]:

@@ -40,6 +40,20 @@ _EXPECTED = {
 }
 """By pydantic's name of an error."""
 
+_SAID = {
+    "greater_than": "has to be more than {gt:g}, not {given}",
+    "greater_than_equal": "has to be at least {ge:g}, not {given}",
+    "less_than": "has to be less than {lt:g}, not {given}",
+    "less_than_equal": "has to be at most {le:g}, not {given}",
+    "too_short": "needs at least {min_length}, has {actual_length}",
+    "string_too_short": "is empty",
+    "union_tag_not_found": "the key {discriminator} is missing",
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type", "mapping_type"), "expected `key: value`"),
+}
+_LISTS = ("tuple_type", "list_type", "set_type", "frozen_set_type")
+_CHOICES = {"literal_error": "expected", "enum": "expected", "union_tag_invalid": "expected_tags"}
+"""Where an error has the words that are allowed."""
+
 _LISTED = 12
 """Names that are shown of those that are known."""
 
@@ -235,18 +249,21 @@ def _in_file(source: YamlSource, raw: Location, *, missing: bool) -> Location:
 
 def plain_message(item: Any) -> str:
     """What is wrong by one of pydantic's errors, in the words of YAML."""
-    if item["type"] in ("tuple_type", "list_type", "set_type", "frozen_set_type"):
-        given = item["input"]
-        return f"expected a list: [{given}]" if isinstance(given, str | int | float) else "expected a list"
-    if item["type"] == "literal_error":
-        known = re.findall(r"'([^']*)'", str(item["ctx"]["expected"]))
-        return f"'{item['input']}' is not an allowed value{did_you_mean(str(item['input']), known)}"
-    if item["type"] in _EXPECTED:
-        given = item["input"]
+    kind, given, context = item["type"], item["input"], item.get("ctx", {})
+    if kind in _LISTS:
+        is_item = isinstance(given, str | int | float) and not isinstance(given, bool)
+        return f"expected a list: [{given}]" if is_item else "expected a list"
+    if kind in _CHOICES:
+        word = str(context.get("tag", given))
+        near = did_you_mean(word, re.findall(r"'([^']*)'", str(context[_CHOICES[kind]])))
+        return f"'{word}' is not an allowed value{near}" if "tag" not in context else f"unknown kind '{word}'{near}"
+    if kind in _EXPECTED:
         shown = json.dumps(given, default=str, ensure_ascii=False)
-        if item["type"] == "string_type":
+        if kind == "string_type":
             return f"expected a text: '{shown}'" if isinstance(given, bool | int | float) else "expected a text"
-        return f"'{given if isinstance(given, str) else shown}' is {_EXPECTED[item['type']]}"
+        return f"'{given if isinstance(given, str) else shown}' is {_EXPECTED[kind]}"
+    if kind in _SAID:
+        return _SAID[kind].format(**context, given=given)
     return str(item["msg"]).removeprefix("Value error, ")
 
 

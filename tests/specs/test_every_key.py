@@ -340,6 +340,7 @@ LOOP = f"flow/steps/{CRITIQUE}/routing"
 STEP = f"flow/steps/{WRITE}"
 JOIN = f"flow/steps/{GATHER}/routing"
 PLAIN = f"flow/steps/{GO}"
+TO_TEST = {"kind": "branch", "when": [{"if": "envelope.status == 'BLOCKED'", "next": "test"}]}
 TRIGGER = "sidequest/triggers/0"
 STALLED = Ended(
     Status.UNVERIFIED, progress=Progress(stall=StallState(passes=3, window=3, signature="s", same_failure=True))
@@ -382,7 +383,12 @@ ROWS: dict[str, Row] = {
     "Teaching.outputs": Row(f"{STEP}/teaching/outputs", ["b.md"], told()),
     "Teaching.emphasizes": Row(f"{STEP}/teaching/emphasizes", ["Brevity."], told()),
     "Teaching.constraints": Row(f"{STEP}/teaching/constraints", ["No noise."], told()),
-    "Linear.next": Row(f"{PLAIN}/routing", {"kind": "linear", "next": "done"}, decided("go", Ended())),
+    "Linear.next": Row(
+        f"{PLAIN}/routing",
+        {"kind": "linear", "next": "done"},
+        decided("go", Ended()),
+        given={f"{BRANCH}/when/1/next": "last"},
+    ),
     "Microloop.loop_target": Row(f"{LOOP}/loop_target", "critique", decided("write critique", DOUBT)),
     "Microloop.loop_condition_field": Row(
         f"{LOOP}/loop_condition_field", "colour", decided("write critique", Ended())
@@ -391,7 +397,9 @@ ROWS: dict[str, Row] = {
         f"{LOOP}/loop_success_values", ["UNVERIFIED"], decided("write critique", DOUBT)
     ),
     "Microloop.max_iterations": Row(f"{LOOP}/max_iterations", 1, decided("write critique", DOUBT)),
-    "Microloop.next": Row(f"{LOOP}/next", "go", decided("write critique", Ended())),
+    "Microloop.next": Row(
+        f"{LOOP}/next", "go", decided("write critique", Ended()), given={"flow/steps/0/routing": TO_TEST}
+    ),
     "Branch.when": Row(
         f"{BRANCH}/when", [{"if": "true", "next": "done"}], decided("write test", Ended(tests={"passed": True}))
     ),

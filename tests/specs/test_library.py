@@ -6,6 +6,7 @@ import pytest
 
 from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.resources import bundled
+from gitswarm.runner.specs import checked_flow
 from gitswarm.specs.library import Library, load_library
 from tests.tables import table
 
@@ -108,6 +109,38 @@ def test_a_bad_flow_spoils_no_other() -> None:
     assert library("id: [").flow("build").flow.id == "build"
 
 
+AT = 'kind: branch, when: [{if: "evidence.tests.pased == true", next: b}], default: a'
+
+
+@table(
+    ("flow", "problem"),
+    [
+        (
+            steps(f"{{id: a, engine: command, command: test, routing: {{{AT}}}}}", "{id: b, station: fixer}"),
+            "3: 'evidence.tests.pased == true': no field 'pased' in evidence.tests (did you mean 'passed'?)",
+        ),
+        (
+            steps("{id: a, station: fixer, routing: {kind: terminal}}", "{id: b, station: fixer}"),
+            "4: no step leads to 'b'",
+        ),
+    ],
+)
+def test_what_would_never_be_executed_is_refused(flow: str, problem: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        checked_flow(library(flow), "hello")
+    assert caught.value.problems == [f".swarm/flows/hello.yaml:{problem}"]
+
+
+def test_a_step_may_be_only_where_a_sidequest_returns_to() -> None:
+    flow = steps("{id: a, station: fixer, routing: {kind: terminal}}", "{id: b, station: fixer}")
+    quest = "id: q\ntitle: Q\ntriggers: [{kind: paths, patterns: [x]}]\nsteps: [{id: s, station: fixer}]\n"
+    files = {
+        ".swarm/flows/hello.yaml": flow,
+        ".swarm/flows/sidequests/q.yaml": f"{quest}returns: {{mode: bounce_to, target: b}}\n",
+    }
+    assert [step.id for step in checked_flow(load_library(bundled("flows"), files), "hello").steps] == ["a", "b"]
+
+
 @table(
     ("flow", "problems"),
     [
@@ -148,6 +181,24 @@ def test_a_bad_flow_spoils_no_other() -> None:
             ],
             id="a step twice",
         ),
+        pytest.param(
+            steps("{id: a, station: fixer}", "{id: a, station: code-critic}", "{id: b, station: fixer}"),
+            ["4: the step 'a' exists already"],
+            id="a step twice, of another station",
+        ),
+        pytest.param(
+            steps("{id: a, engine: command, command: {run: ' '}}"),
+            ["3: the command of 'a' is empty"],
+            id="no command",
+        ),
+        pytest.param(
+            steps("{id: a, station: fixer, routing: {kind: loop, loop_target: a}}"),
+            ["3: steps.0.routing: unknown kind 'loop' (did you mean 'microloop'?)"],
+            id="an unknown kind of routing",
+        ),
+        pytest.param("id: hello\nsteps: yes\n", ["2: steps: expected a list"], id="steps that are a switch"),
+        pytest.param("id: hello\nsteps: []\n", ["2: steps: needs at least 1, has 0"], id="no steps"),
+        pytest.param("id: hello\nsteps: [fix]\n", ["2: steps.0: expected `key: value`"], id="a step of one word"),
         pytest.param(
             HELLO.replace("loop_target: write", "loop_target: done"),
             ["7: 'critique' loops to 'done', which comes after it"],

@@ -30,6 +30,20 @@ _OF_VALUES = lazy_re(
 )
 """Assertions about the values they are given; others may get literals and look at something else."""
 
+_COMPARING: dict[str, ast.cmpop] = {
+    **dict.fromkeys(("equal", "equals", "isequal"), ast.Eq()),
+    **dict.fromkeys(("notequal", "notequals"), ast.NotEq()),
+    "is": ast.Is(),
+    "isnot": ast.IsNot(),
+    "in": ast.In(),
+    "notin": ast.NotIn(),
+    "greater": ast.Gt(),
+    "greaterequal": ast.GtE(),
+    "less": ast.Lt(),
+    "lessequal": ast.LtE(),
+}
+_LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+
 _IDENTIFIER = lazy_re(r"\b(?:id|attr|arg|name)='(\w+)'")
 """In the dump of a syntax tree."""
 
@@ -207,7 +221,7 @@ def _live(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
         yield statement
         for block in _blocks(statement):
             yield from _live(block)
-        if isinstance(statement, ast.Return | ast.Raise):
+        if isinstance(statement, _LEAVING):
             return
 
 
@@ -217,16 +231,41 @@ def _blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
     if isinstance(statement, ast.If | ast.While):
         decided = is_decided(statement.test)
         yield from (block for block, kept in ((body, decided is not False), (otherwise, decided is not True)) if kept)
+    elif isinstance(statement, ast.For | ast.AsyncFor):
+        yield from (otherwise,) if is_decided(statement.iter) is False else (body, otherwise)
     elif isinstance(statement, ast.Try | ast.TryStar):
-        yield from () if any(_swallows(handler) for handler in statement.handlers) else (body,)
-        yield from (handler.body for handler in statement.handlers)
-        yield from (otherwise, statement.finalbody)
+        if not _is_left(statement.finalbody):
+            yield from () if any(_swallows(handler) for handler in statement.handlers) else (body,)
+            yield from (handler.body for handler in statement.handlers)
+            yield otherwise
+        yield statement.finalbody
     elif isinstance(statement, ast.With | ast.AsyncWith):
         yield from () if any(_suppresses(item.context_expr) for item in statement.items) else (body,)
     elif isinstance(statement, ast.Match):
-        yield from (case.body for case in statement.cases)
+        yield from (case.body for case in statement.cases if _may_match(statement.subject, case))
     else:
         yield from (body, otherwise)
+
+
+def _is_left(body: Sequence[ast.stmt]) -> bool:
+    """Whether a `finally` is left by a statement of its own, so that what was raised before is forgotten."""
+    for statement in body:
+        inner = [] if isinstance(statement, Function | ast.ClassDef) else list(_blocks(statement))
+        if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
+            found = any(isinstance(each, ast.Return) for block in inner for each in _live(block))
+        else:
+            found = isinstance(statement, ast.Return | ast.Break | ast.Continue) or any(map(_is_left, inner))
+        if found:
+            return True
+    return False
+
+
+def _may_match(subject: ast.expr, case: ast.match_case) -> bool:
+    if case.guard is not None and is_decided(case.guard) is False:
+        return False
+    if not isinstance(case.pattern, ast.MatchValue):
+        return True
+    return is_decided(ast.Compare(subject, [ast.Eq()], [case.pattern.value])) is not False
 
 
 def _does_compare(module: _Module, node: ast.AST, depth: int, inside: Function) -> bool:
@@ -260,17 +299,33 @@ def _call_compares(module: _Module, call: ast.Call, depth: int, inside: Function
         return _helper_compares(module, name, depth, inside)
     if name in module.functions and _dotted(call.func).startswith(("self.", "cls.")) and depth < _HELP_DEPTH:
         return _helper_compares(module, name, depth, inside)
-    if not _ASSERTING.match(name):
+    return bool(_ASSERTING.match(name)) and not _is_void(call)
+
+
+def _is_void(call: ast.Call) -> bool:
+    """`assertTrue(True)`, `assertTrue([x])`, `assertEqual(1, 1)`, `assertEqual(x, x)`."""
+    operands = call.args
+    if not operands or not _OF_VALUES.match(_last(call.func)):
         return False
-    return not (_OF_VALUES.match(name) and call.args and _is_void(call.args))
-
-
-def _is_void(operands: Sequence[ast.expr]) -> bool:
-    """`assertTrue(True)`, `assertEqual(1, 1)`, `assertEqual(x, x)`."""
-    if all(decided_value(each) is not None for each in operands):
+    asked = _asked(call)
+    if all(decided_value(each) is not None for each in operands) or (asked and is_decided(asked) is not None):
         return True
     same = len(operands) > 1 and ast.dump(operands[0]) == ast.dump(operands[1])
     return same and not any(isinstance(node, ast.Call) for node in ast.walk(operands[0]))
+
+
+def _asked(call: ast.Call) -> ast.expr | None:
+    """What an assertion of unittest asks, as an expression."""
+    kind = _last(call.func).lower().removeprefix("assert").replace("_", "")
+    if kind in {"", "true", "istrue"}:
+        return call.args[0]
+    if kind in {"false", "isfalse"}:
+        return ast.UnaryOp(ast.Not(), call.args[0])
+    if kind in {"isnone", "isnotnone"}:
+        return ast.Compare(call.args[0], [ast.IsNot() if "not" in kind else ast.Is()], [ast.Constant(None)])
+    if kind in _COMPARING and len(call.args) > 1:
+        return ast.Compare(call.args[0], [_COMPARING[kind]], [call.args[1]])
+    return None
 
 
 def _helper_compares(module: _Module, name: str, depth: int, inside: Function) -> bool:
@@ -285,20 +340,35 @@ def _helper_compares(module: _Module, name: str, depth: int, inside: Function) -
 
 def _swallows(handler: ast.ExceptHandler) -> bool:
     """A handler that catches failed assertions and neither raises nor fails."""
-    caught = [handler.type] if not isinstance(handler.type, ast.Tuple) else handler.type.elts
-    catches = any(each is None or _last(each) in _SWALLOWING for each in caught)
-    loud = any(
-        isinstance(node, ast.Raise | ast.Assert)
-        or (isinstance(node, ast.Call) and _ASSERTING.match(_last(node.func)))
-        for node in ast.walk(handler)
-    )
-    return catches and not loud
+    return _catches(handler.type) and not any(_is_loud(node) for node in _live(handler.body))
+
+
+def _catches(caught: ast.expr | None) -> bool:
+    """Failed assertions; also where the text does not show what is caught."""
+    if isinstance(caught, ast.Tuple):
+        return any(map(_catches, caught.elts))
+    return caught is None or isinstance(caught, ast.Starred) or _last(caught) in _SWALLOWING
+
+
+def _is_loud(node: ast.AST) -> bool:
+    """A statement that may fail."""
+    if isinstance(node, ast.Raise):
+        return node.exc is None or _last(node.exc) not in _SKIPS
+    if isinstance(node, ast.Assert):
+        return is_decided(node.test) is not True
+    return any(_may_fail(call) for call in _calls(node))
+
+
+def _may_fail(call: ast.Call) -> bool:
+    if not _ASSERTING.match(_last(call.func)):
+        return False
+    return not _is_void(call) or ((asked := _asked(call)) is not None and is_decided(asked) is False)
 
 
 def _suppresses(context: ast.expr) -> bool:
     if not isinstance(context, ast.Call) or _last(context.func) != "suppress":
         return False
-    return any(_last(each) in _SWALLOWING for each in context.args)
+    return any(map(_catches, context.args))
 
 
 def _dotted(node: ast.expr | None) -> str:

@@ -10,7 +10,7 @@ import difflib
 import operator
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -112,7 +112,20 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
+    ast.In: lambda one, several: one in several,
+    ast.NotIn: lambda one, several: one not in several,
 }
+_OPERATIONS: dict[type[ast.unaryop | ast.operator], Callable[..., object]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+_BUILTINS: dict[str, Callable[..., object]] = {
+    each.__name__: each for each in (bool, range, list, tuple, set, frozenset, dict)
+}
+_Display = ast.Tuple | ast.List | ast.Set | ast.Dict
 _MOST_VALUES = 50_000
 _NO_RESULTS = frozenset({"None", "True", "False"})
 
@@ -160,47 +173,160 @@ class Expectations:
 
 def is_decided(test: ast.expr) -> bool | None:
     """The truth of an expression that is the same whatever the code does; None if it depends on something."""
-    if isinstance(test, ast.Tuple):
-        return bool(test.elts)  # `assert (x == 1, "a message")`
+    if isinstance(test, ast.NamedExpr):
+        return is_decided(test.value)
+    if isinstance(test, ast.BoolOp):
+        return _joined(test.values, stops=isinstance(test.op, ast.Or))
+    if isinstance(test, ast.IfExp):
+        truths = {is_decided(arm) for arm in _arms(test)}
+        return truths.pop() if len(truths) == 1 else None
+    if isinstance(test, ast.Call) and (parts := _gathered(test)) is not None:
+        return _joined(parts, stops=_last_name(test.func) == "any")
     value = decided_value(test)
-    return None if value is None else bool(value[0])
+    return bool(value[0]) if value is not None else _truth_by_form(test)
+
+
+def _joined(parts: Sequence[ast.expr], *, stops: bool) -> bool | None:
+    """Of parts that are asked until one has this truth."""
+    truths = [is_decided(each) for each in parts]
+    if stops in truths:
+        return stops
+    return None if None in truths else not stops
+
+
+def _gathered(call: ast.Call) -> Sequence[ast.expr] | None:
+    """The parts of `all([…])` and `any([…])`."""
+    if not (isinstance(call.func, ast.Name) and call.func.id in {"all", "any"} and len(call.args) == 1):
+        return None
+    given = call.args[0]
+    if _is_empty(given):
+        return []
+    if not isinstance(given, ast.Tuple | ast.List | ast.Set):
+        return None
+    return given.elts if not any(isinstance(each, ast.Starred) for each in given.elts) else None
+
+
+def _truth_by_form(test: ast.expr) -> bool | None:
+    """Of what is made anew, and true or not whatever it holds: `[x == 1]`, `lambda: x`, `f"got {x}"`."""
+    if isinstance(test, ast.Tuple | ast.List | ast.Set):
+        return True if any(not isinstance(each, ast.Starred) for each in test.elts) else None
+    if isinstance(test, ast.Dict):
+        return True if any(key is not None for key in test.keys) else None
+    if isinstance(test, ast.JoinedStr):
+        return True if any(isinstance(each, ast.Constant) and each.value for each in test.values) else None
+    if isinstance(test, ast.Lambda | ast.GeneratorExp):
+        return True
+    return False if _is_empty(test) or _last_name(test) == "TYPE_CHECKING" else None
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """`[]`, `range(0)`, and a comprehension over such."""
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        return _is_empty(node.generators[0].iter)
+    value = decided_value(node)
+    return value is not None and isinstance(value[0], Sized) and not value[0]
+
+
+def _arms(test: ast.IfExp) -> list[ast.expr]:
+    """Those that can be taken."""
+    decided = is_decided(test.test)
+    return [arm for arm, taken in ((test.body, decided is not False), (test.orelse, decided is not True)) if taken]
 
 
 def decided_value(node: ast.expr) -> tuple[object] | None:
-    """A constant, or what is made of constants only; `x == x` and `x or True` too."""
+    """What an expression is, whatever the code does: a constant, and what is made of constants only; `x == x` too."""
     if isinstance(node, ast.Constant):
         return (node.value,)
-    if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return (node.elts,) if all(decided_value(each) is not None for each in node.elts) else None
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+    if isinstance(node, ast.NamedExpr):
+        return decided_value(node.value)
+    if isinstance(node, ast.Compare):
         return _of_comparison(node)
-    return _of_logic(node)
+    if isinstance(node, ast.IfExp):
+        arms = _arms(node)
+        return decided_value(arms[0]) if len(arms) == 1 else None
+    return _of_display(node) if isinstance(node, _Display) else _of_operation(node)
 
 
-def _of_logic(node: ast.expr) -> tuple[object] | None:
+def _values(nodes: Sequence[ast.expr | None]) -> list[object] | None:
+    found = [decided_value(each) for each in nodes if each is not None]
+    return [each[0] for each in found if each is not None] if len(found) == len(nodes) and None not in found else None
+
+
+def _of_display(node: _Display) -> tuple[object] | None:
+    values = _values(node.values if isinstance(node, ast.Dict) else node.elts)
+    keys = _values(node.keys) if isinstance(node, ast.Dict) else []
+    if values is None or keys is None:
+        return None
+    try:
+        if isinstance(node, ast.Dict):
+            return (dict(zip(keys, values, strict=True)),)
+        return ({ast.Tuple: tuple, ast.List: list, ast.Set: set}[type(node)](values),)
+    except TypeError:
+        return None
+
+
+def _of_operation(node: ast.expr) -> tuple[object] | None:
+    """`not x`, signs, sums and products of numbers, and builtins that make a value of constants."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         inner = is_decided(node.operand)
         return None if inner is None else (not inner,)
-    if isinstance(node, ast.BoolOp):
-        stops = isinstance(node.op, ast.Or)
-        parts = [is_decided(each) for each in node.values]
-        if stops in parts:
-            return (stops,)
-        return None if None in parts else (not stops,)
-    return None
+    make: Callable[..., object] | None = None
+    given: Sequence[ast.expr] = ()
+    if isinstance(node, ast.UnaryOp | ast.BinOp):
+        make = _OPERATIONS.get(type(node.op))
+        given = [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        make, given = _BUILTINS.get(node.func.id), node.args
+    values = _values(given)
+    if make is None or values is None:
+        return None
+    if not isinstance(node, ast.Call) and not all(isinstance(each, int | float) for each in values):
+        return None
+    try:
+        return (make(*values),)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _of_comparison(node: ast.Compare) -> tuple[object] | None:
-    left, right, how = node.left, node.comparators[0], node.ops[0]
-    if ast.dump(left) == ast.dump(right) and not any(isinstance(each, ast.Call) for each in ast.walk(left)):
+    """Of a chain each pair counts."""
+    sides = [node.left, *node.comparators]
+    pairs = [_of_pair(*each) for each in zip(sides, node.ops, sides[1:], strict=False)]
+    if any(each == (False,) for each in pairs):
+        return (False,)
+    return None if None in pairs else (True,)
+
+
+def _of_pair(left: ast.expr, how: ast.cmpop, right: ast.expr) -> tuple[bool] | None:
+    if isinstance(how, ast.Is | ast.IsNot) and any(
+        isinstance(one, ast.Constant) and one.value is None and _is_something(other)
+        for one, other in ((left, right), (right, left))
+    ):
+        return (isinstance(how, ast.IsNot),)
+    is_order = not isinstance(how, ast.In | ast.NotIn)
+    if (
+        is_order
+        and ast.dump(left) == ast.dump(right)
+        and not any(isinstance(each, ast.Call) for each in ast.walk(left))
+    ):
         return (isinstance(how, ast.Eq | ast.Is | ast.LtE | ast.GtE),)
-    compare = _COMPARED.get(type(how))
-    if compare is None or not (isinstance(left, ast.Constant) and isinstance(right, ast.Constant)):
+    values, compare = _values([left, right]), _COMPARED.get(type(how))
+    if compare is None or values is None:
         return None
     try:
-        return (bool(compare(left.value, right.value)),)
+        return (bool(compare(*values)),)
     except TypeError:
         return None
+
+
+def _is_something(node: ast.expr) -> bool:
+    """It is never None, whatever its parts are: `x == 1`, `not x`, `[x]`."""
+    made = ast.Compare | ast.JoinedStr | ast.Lambda | ast.Tuple | ast.List | ast.Set | ast.Dict
+    return isinstance(node, made) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[str, str]]:

@@ -44,6 +44,7 @@ SKIPPED_BY = (
     "import os\n\nimport pytest\n\n\n@pytest.mark.skipif('APP_SLOW' not in os.environ, reason='slow')\ndef test_total"
 )
 SWALLOWED = "    try:\n        assert total([1, 2]) == 3\n    except AssertionError:\n        pass"
+FORGOTTEN = "    try:\n        assert total([1, 2]) == 3\n    finally:\n        return"
 DESELECTING = (
     "def pytest_collection_modifyitems(items):\n"
     "    items[:] = [item for item in items if item.name != 'test_total']\n"
@@ -215,6 +216,16 @@ AT_THE_END: Mapping[str, Story] = {
     ),
     "an assertion is swallowed": Story(
         [write(broken(TESTS.replace("    assert total([1, 2]) == 3", SWALLOWED)))],
+        blocking=held("tests_weakened@work/test"),
+        warns=held("tests_weakened@work/write"),
+    ),
+    "an assertion is put in a list": Story(
+        [write(broken(TESTS.replace("total([1, 2]) == 3", "[total([1, 2]) == 3]")))],
+        blocking=held("tests_weakened@work/test"),
+        warns=held("tests_weakened@work/write"),
+    ),
+    "a `finally` returns": Story(
+        [write(broken(TESTS.replace("    assert total([1, 2]) == 3", FORGOTTEN)))],
         blocking=held("tests_weakened@work/test"),
         warns=held("tests_weakened@work/write"),
     ),

@@ -80,6 +80,9 @@ def test_a_command_step_whose_line_is_denied_fails_and_says_what_to_do(project: 
     assert "    denied Bash: git-push: " in done.stderr
     receipt = project.json("show", "work")["receipt"]
     assert (receipt["status"], receipt["tool_calls"][0]["blocked"]) == ("failed", True)
+    said = "git push --force: sending commits anywhere is not allowed here; leave your work in the worktree; Deploy"
+    assert done.stdout.splitlines()[1].startswith(f"because    one/work failed: denied (git-push): {said}")
+    assert done.stdout.count("git push --force") == 1
 
 
 def test_a_team_and_a_person_forbid_more(project: Project) -> None:

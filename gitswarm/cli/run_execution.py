@@ -340,9 +340,11 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
         out_lines(fact(*deployed))
     last = state.last_step
     if last is not None and status in (RunStatus.FAILED, RunStatus.PAUSED, RunStatus.INTERRUPTED):
-        why = parse_message(repository.objects.commit(state.tip).message)
-        out_lines(fact("last step", f"{last.flow}/{last.step}: {next(iter(last.summary.splitlines()), '')}"))
-        out_lines(fact("because", why.body) if why and why.body else ())
+        message = parse_message(repository.objects.commit(state.tip).message)
+        why, said = message.body if message else "", next(iter(last.summary.splitlines()), "")
+        is_said_below = bool(said) and said in why
+        out_lines(() if is_said_below else fact("last step", f"{last.flow}/{last.step}: {said}"))
+        out_lines(fact("because", why) if why else ())
     # What shows why it ended so, or what it changed; then what the run waits for.
     look = f"git swarm {'diff' if found.state is RunStatus.SUCCEEDED else 'log'} {found.run_id}"
     for command in dict.fromkeys(each for each in (look, found.hint) if each):

@@ -134,7 +134,7 @@ def _why_not(line: str, ended: LineEnd, output: str, cut: str) -> str | None:
     :param cut: what to say of one that took too long.
     """
     if ended.blocked:
-        return f"{line}: {output.strip()}"
+        return "; ".join(output.split("\n")).strip("; ")
     if ended.ending is Ending.TIMED_OUT:
         return f"{line}: {cut}"
     if ended.ending is Ending.NOT_STARTED or ended.exit_code in NOT_EXECUTABLE:

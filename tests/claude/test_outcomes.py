@@ -54,7 +54,7 @@ def test_with_the_right_key_a_run_goes_on(one: Project, loopback: Loopback, mode
     )
     assert (status["state"], status["last_error"]) == ("failed", said)
     assert status["hint"] == f"git swarm resume {status['run_id']}"
-    assert f"last step  one/work: {said}\n" in done.stdout
+    assert f"because    one/work failed: {said}\n" in done.stdout
     assert f"next       {status['hint']}\n" in done.stdout
     having(project, **RIGHT).swarm(*status["hint"].split()[2:])
     assert outcomes(project) == [("work", 1, "UNVERIFIED"), ("work", 2, "VERIFIED")]

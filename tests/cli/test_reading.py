@@ -511,7 +511,6 @@ def test_a_failed_run_says_what_failed_and_how_to_go_on(tmp_path: Path) -> None:
     run = only_run(project)
     assert re.sub(r"in [\d.]+m?s", "in 0ms", done.stdout) == (
         f"{run} failed: 1 step in 0ms, no changes, 0 tokens, $0.00\n"
-        "last step  short/look: model overloaded\n"
         "because    short/look failed: model overloaded\n"
         f"next       git swarm log {run}\n"
         f"next       git swarm resume {run}\n"

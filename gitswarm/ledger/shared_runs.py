@@ -7,7 +7,6 @@ from pathlib import Path
 
 from gitswarm.errors import NotFoundError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.git.remote import configured_hub
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.execution import RUN_ID
 
@@ -34,6 +33,8 @@ def shared_runs(repository: RepositoryReader) -> list[str]:
 
 
 def _has_hub(repository: RepositoryReader) -> bool:
+    from gitswarm.git.remote import configured_hub  # noqa: PLC0415 - few runs are shared
+
     try:
         return bool(configured_hub(repository))
     except NotFoundError:

@@ -114,7 +114,7 @@ def prepare_worktree(session: Session) -> Shadow:
         shadow = add_shadow(session.repository, branch, path, session.locks)
     else:
         fill(shadow)
-    tree = session.repository.objects.commit(session.repository.resolve(branch)).tree
+    tree = session.repository.objects.commit(session.repository.refs.read(branch) or session.spec.base).tree
     shadow.remember_set_up(_set_up(session, shadow, tree))
     shadow = _equipped(session, shadow)
     snapshot.reveal(shadow, shadow.branch)

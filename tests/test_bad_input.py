@@ -490,11 +490,25 @@ def test_a_part_that_several_runs_share(two_runs: tuple[Project, list[str]]) -> 
     )
 
 
-@pytest.mark.parametrize("step", ["lock", "look@2", "build/look", "2", "#0", "HEAD", "look@x", "9999999"])
-def test_a_step_that_does_not_exist(two_runs: tuple[Project, list[str]], step: str) -> None:
+@pytest.mark.parametrize(
+    ("step", "there"),
+    [
+        ("lock", "did you mean 'look'?"),
+        ("lock@2", "did you mean 'look'?"),
+        ("look@2", "look was executed once"),
+        ("look@x", "look was executed once"),
+        ("hello/lock", "did you mean 'hello/look'?"),
+        ("build/look", "did you mean 'hello/look'?"),
+        ("2", "it has 1 step"),
+        ("#0", "it has 1 step"),
+        ("9999999", "it has 1 step"),
+        ("HEAD", "it has: look"),
+    ],
+)
+def test_a_step_that_does_not_exist(two_runs: tuple[Project, list[str]], step: str, there: str) -> None:
     project, runs = two_runs
     assert refused(project, "show", step) == said(
-        f"{runs[0]} has no step '{step}' (it has: look)", f"git swarm log {runs[0]}"
+        f"{runs[0]} has no step '{step}' ({there})", f"git swarm log {runs[0]}"
     )
 
 

@@ -199,6 +199,13 @@ def test_nothing_to_undo_is_told_with_the_next_command(three: Project) -> None:
     assert said == f"git-swarm: {run} has no rollback to undo\nhint: git swarm log {run}\n"
 
 
+def test_a_fork_from_0_shares_no_step(three: Project) -> None:
+    three.start(SCRIPT, flow="three")
+    said = three.swarm("fork", "0", "--until", "one").stderr
+    assert " forked at the base of " in said
+    assert [entry["step"] for entry in three.json("log")] == ["one"]
+
+
 def test_a_fork_shares_history_and_leaves_the_other_run_alone(three: Project) -> None:
     run = three.start(SCRIPT, flow="three")
     before = three.git("for-each-ref", f"refs/heads/shadow/{run}", f"refs/swarm/{run}", f"refs/notes/swarm/{run}")

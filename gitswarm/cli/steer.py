@@ -203,7 +203,7 @@ def rollback(
 
 
 def fork(
-    step: Annotated[str, Argument(metavar="STEP", help="The last step that the new run shares.")],
+    step: Annotated[str, Argument(metavar="STEP", help="The last step that the new run shares; 0: none.")],
     run: RunOption = None,
     again: Annotated[bool, Option("--again", help="STEP itself is executed once more, and not shared.")] = False,
     engine: Annotated[str | None, Option(help="Another engine for the new run.")] = None,
@@ -215,7 +215,7 @@ def fork(
     repository = repository_here()
     layout = find_run(repository, run)
     state = replay(repository, layout)
-    at: StepRecord | None = find_step(repository, state, step)
+    at = _target(repository, state, step)
     if again and at is not None:
         if (engine or mode) and at.engine in (LOCAL.engine, OWN.engine):
             same = f"git swarm fork {step} --run {layout.run_id}"

@@ -101,12 +101,27 @@ def find_step(repository: RepositoryReader, state: RunState, text: str | None) -
             raise NotFoundError(
                 f"{state.layout.run_id} has no step '{text}': that is a run", hint=f"git swarm log {runs[0].run_id}"
             )
-        names = ", ".join(dict.fromkeys(record.step for record in steps))
         raise NotFoundError(
-            f"{state.layout.run_id} has no step '{text}' (it has: {names})",
+            f"{state.layout.run_id} has no step '{text}' ({_what_there_is(steps, text)})",
             hint=f"git swarm log {state.layout.run_id}",
         )
     return found
+
+
+def _what_there_is(steps: tuple[StepRecord, ...], text: str) -> str:
+    """How many steps, or iterations of that one; the nearest name; else all names."""
+    name = text.partition("@")[0]
+    if text.removeprefix("#").isdigit():
+        return "it has 1 step" if len(steps) == 1 else f"it has {len(steps)} steps"
+    times = sum(is_named(name, record.flow, record.step, 0) for record in steps)
+    if times:
+        return f"{name} was executed {'once' if times == 1 else f'{times} times'}"
+    from difflib import get_close_matches  # noqa: PLC0415 - 8 ms, and only for mistakes
+
+    names = list(dict.fromkeys(record.step for record in steps))
+    full = [f"{record.flow}/{record.step}" for record in steps]
+    near = get_close_matches(name, full if "/" in name else names, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"it has: {', '.join(names)}"
 
 
 def is_named(text: str, flow: str, step: str, iteration: int) -> bool:

@@ -189,6 +189,7 @@ def scene(folder: Path, *, sandbox: str) -> Iterator[AttackScene]:
     project.git("config", "--global", "swarm.policy.sandbox", sandbox)
     _furnish(project, world, mark)
     other = project.start("steps: {one: {write: {other.txt: x}}}", "--allow-stub", flow="row")
+    _hide_tokens(project.root / ".git", other)
     project.git("update-ref", "refs/swarm/test-main", "HEAD")
     (folder / "elsewhere").mkdir()
     with ExitStack() as stack:
@@ -236,6 +237,20 @@ def _furnish(project: Project, world: Path, mark: str) -> None:
     (world / "home/.bashrc").write_text("# mine\n", encoding="utf-8")
     (world / "neighbour").mkdir()
     (world / "neighbour/secret.txt").write_text(f"PLANTED-{mark}\n", encoding="utf-8")
+
+
+def _hide_tokens(common: Path, other: str) -> None:
+    """Where git and its helpers keep addresses with passwords, beside `config`."""
+    address = "https://user:PLANTED@example.org/x.git"
+    configs = ("modules/lib/config", "modules/lib/modules/deep/config", "config.bak")
+    for name in (*configs, f"worktrees/{other}/config.worktree"):
+        path = common / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f'[remote "more"]\n\turl = {address}\n')
+    (common / "credentials").write_text(f"{address}\n", encoding="utf-8")
+    with (common / "logs/refs/heads/main").open("a", encoding="utf-8") as log:
+        log.write(f"{'0' * 40} {'1' * 40} A <a@b> 1795636618 +0000\tpull {address}: Fast-forward\n")
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 """What a sandbox shows, as mounts in their order: of this machine the system and the tools that the environment
-names; of the repository everything to be read, but copies of what `git add` writes.
+names; of the repository what git reads, with copies of what `git add` writes, and nothing that may hold a token.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gitswarm.git.process import Git
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import words
 
-Kind = Literal["read", "write", "empty"]
+Kind = Literal["read", "write", "empty", "hidden"]
 
 _SYSTEM = ("/usr", "/opt", "/nix", "/snap", "/gnu", "/etc")
 _MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -40,7 +40,8 @@ _TOOLCHAINS = words("""
 
 
 class Mount(Struct, frozen=True):
-    """`source` None: an empty folder in memory, of at most `size` bytes, stands at `target`."""
+    """`source` None: an empty folder in memory, of at most `size` bytes, stands at `target`; where `kind` is hidden,
+    nothing can be written to it."""
 
     target: Path
     source: Path | None
@@ -73,6 +74,11 @@ def replaced(path: Path, by: Path) -> Mount:
 
 def emptied(path: Path, size: int) -> Mount:
     return Mount(path, None, "empty", size)
+
+
+def hidden(path: Path) -> Mount:
+    """A mount of nothing in the place of a path; others may lie below it."""
+    return Mount(path, None, "hidden", _NOTHING)
 
 
 def ordered(mounts: Iterable[Mount]) -> list[Mount]:
@@ -186,8 +192,21 @@ _USERINFO = lazy_re(r"(?<=://)[^/@\s]*@")
 _NAME = lazy_re(r"^(?P<section>[A-Za-z0-9.-]+?)(?:\.(?P<sub>.*))?\.(?P<key>[A-Za-z][A-Za-z0-9-]*)$", re.DOTALL)
 _REAL_OBJECTS = Path("/run/git-swarm/objects")
 _OURS_BYTES = 1 << 20
-_SHOWN: dict[bytes, str] = {}
-"""Configuration file → as agents see it. It rarely changes between steps, and git takes 3 ms to read it."""
+_SHOWN: dict[tuple[bytes, tuple[str, ...]], str] = {}
+"""Configuration file and what it may hold besides → as agents see it. It rarely changes between steps, and git takes
+3 ms to read it."""
+
+_CONFIGS = ("config", "config.worktree")
+_SHOWN_FOLDERS = words("annex/objects hooks info lfs/objects refs reftable rr-cache")
+_SHOWN_FILES = words("HEAD shallow")
+"""Of a repository: what git reads there for a worktree, without tokens. Not `logs`, which keep a `git pull URL`."""
+_OF_WORKTREES = ("core.worktree", "url.swarm-blocked://.")
+"""Names that the configuration of a worktree or submodule needs: where it is, and what keeps pushes in."""
+_WITHHELD = lazy_re(r"config(?!$|\.worktree$)|.*credential")
+_MODULE_FOLDERS = frozenset(words("hooks info logs lfs objects refs rr-cache"))
+_PACKED_BYTES = 1 << 20
+_PACKED = lazy_re(rb"^([0-9a-f]+ (\S+)\n(?:\^.*\n)?)", re.MULTILINE)
+_ID = lazy_re(rb"[0-9a-f]{40,}\n")
 
 
 class RepositoryView(Struct, frozen=True):
@@ -202,51 +221,96 @@ class RepositoryView(Struct, frozen=True):
     def mounts(self, git: Git) -> tuple[Mount, ...]:
         """The mounts that show it; the copies are made anew.
 
+        The repository is hidden, and what may be seen of it is shown. A file mounted over one that is shown would be
+        gone as soon as somebody outside replaces that one, as git does with each change of a configuration.
+
         :param git: on the repository.
         """
         shutil.rmtree(self.own, ignore_errors=True)
         admin, objects = self.own / "admin", self.own / "objects"
         (objects / "info").mkdir(parents=True)
-        shutil.copytree(self.admin, admin, symlinks=True)
+        shutil.copytree(self.admin, admin, symlinks=True, ignore=_withheld)
         real = self.common / "objects"
         others = list(_alternates(real))
         lines = [_REAL_OBJECTS, *others]
         (objects / "info" / "alternates").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        covers = [self._configured(git, name) for name in ("config", "config.worktree")]
         return (
-            shown(self.common),
-            *(cover for cover in covers if cover is not None),
+            hidden(self.common),
+            *self._own_files(git),
+            *(shown(self.common / name) for name in _SHOWN_FOLDERS if (self.common / name).is_dir()),
+            *(shown(self.common / name) for name in _SHOWN_FILES if (self.common / name).is_file()),
             emptied(self.common / "swarm", _OURS_BYTES),
             covered(_REAL_OBJECTS, real),
-            *map(shown, others),
+            *map(shown, (*others, *self._submodules(git, admin))),
             replaced(real, objects),
             replaced(self.admin, admin),
             writable(self.worktree),
             shown(self.worktree / ".git"),
         )
 
-    def _configured(self, git: Git, name: str) -> Mount | None:
-        path = self.common / name
-        if not path.is_file():
-            return None
-        content = path.read_bytes()
-        if content not in _SHOWN:
-            listed = git.output("config", "--file", "-", "--no-includes", "--list", "-z", stdin=content)
-            _SHOWN[content] = shown_config(entries_of(listed))
-        (self.own / name).write_text(_SHOWN[content], encoding="utf-8", errors="surrogateescape")
-        return covered(path, self.own / name)
+    def _own_files(self, git: Git) -> Iterator[Mount]:
+        """Files of the repository of which a version of ours is shown."""
+        for name in _CONFIGS:
+            if (self.common / name).is_file():
+                _write_config(git, (self.common / name).read_bytes(), self.own / name)
+                yield covered(self.common / name, self.own / name)
+        packed = self.common / "packed-refs"
+        if packed.is_file() and packed.stat().st_size > _PACKED_BYTES:
+            yield shown(packed)
+        else:
+            (self.own / "packed-refs").write_bytes(self._packed(packed.read_bytes() if packed.is_file() else b""))
+            yield covered(packed, self.own / "packed-refs")
+
+    def _packed(self, packed: bytes) -> bytes:
+        """With the worktree's branch and those without a slash, too: their own files go when somebody outside packs
+        refs, and the new `packed-refs` is not seen."""
+        refs = {name: entry for entry, name in _PACKED.findall(packed)}
+        head = (self.admin / "HEAD").read_text(encoding="utf-8", errors="surrogateescape").strip()
+        for path in (*(self.common / "refs/heads").glob("*"), self.common / head.removeprefix("ref: ")):
+            if path.is_file() and _ID.fullmatch(commit := path.read_bytes()):
+                name = os.fsencode(path.relative_to(self.common))
+                refs[name] = commit.replace(b"\n", b" ") + name + b"\n"
+        return b"".join(refs[name] for name in sorted(refs))
+
+    def _submodules(self, git: Git, admin: Path) -> Iterator[Path]:
+        """Writes the configurations in the copy of `admin` anew, its submodules' too; where those borrow objects."""
+        for folder, folders, files in os.walk(admin):
+            if "objects" in folders:
+                yield from _alternates(self.admin / Path(folder).relative_to(admin) / "objects")
+                folders[:] = {*folders} - _MODULE_FOLDERS
+            for path in (Path(folder, name) for name in _CONFIGS if name in files):
+                content = b"" if path.is_symlink() else path.read_bytes()
+                path.unlink()
+                _write_config(git, content, path, _OF_WORKTREES)
 
 
-def shown_config(entries: Iterable[tuple[str, str | None]]) -> str:
+def _withheld(_folder: str, names: list[str]) -> set[str]:
+    """Of what is copied: files with tokens that git inside does without."""
+    logs = {"logs"} if "objects" in names else set()
+    return {name for name in names if _WITHHELD.match(name)} | logs
+
+
+def _write_config(git: Git, content: bytes, path: Path, also: tuple[str, ...] = ()) -> None:
+    """
+    :param also: how names begin that are shown all the same.
+    """
+    if (content, also) not in _SHOWN:
+        listed = git.output("config", "--file", "-", "--no-includes", "--list", "-z", stdin=content)
+        _SHOWN[content, also] = shown_config(entries_of(listed), also)
+    path.write_text(_SHOWN[content, also], encoding="utf-8", errors="surrogateescape")
+
+
+def shown_config(entries: Iterable[tuple[str, str | None]], also: tuple[str, ...] = ()) -> str:
     """Text of a configuration file.
 
     :param entries: name as `git config --list` has it, and value; None: without a value, which means true.
+    :param also: how names begin that are kept all the same.
     """
     lines = []
     for name, value in entries:
         found = _NAME.match(name)
         section = found["section"].lower() if found else ""
-        if found is None or section not in _SECTIONS or _NEVER.search(name):
+        if found is None or not (name.startswith(also) or (section in _SECTIONS and not _NEVER.search(name))):
             continue
         sub = _USERINFO.sub("", found["sub"] or "")
         head = f'{section} "{_escaped(sub)}"' if found["sub"] else section

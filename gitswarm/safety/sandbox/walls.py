@@ -121,10 +121,13 @@ class Bubblewrap(Struct, frozen=True):
             line += ["--symlink", link, path]
         # Not even root needs a capability to write /proc/sys: it owns the files.
         line += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
-        for mount in ordered(own):
+        mounts = ordered(own)
+        for mount in mounts:
             line += _option(mount)
         # Without these two, folders that hold mount points would be memory without a limit.
         line += ["--dir", "/run", "--dir", "/var", "--symlink", str(_TMP), "/var/tmp"]  # noqa: S108 - its own
+        for mount in mounts:
+            line += ["--remount-ro", str(mount.target)] if mount.kind == "hidden" else []
         line += ["--remount-ro", "/dev", "--remount-ro", "/", "--"]
         program = self.gateway.bridged(argv, self.perl) if self.gateway is not None else argv
         line += [*self._limited(), *program]

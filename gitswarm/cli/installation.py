@@ -64,7 +64,7 @@ def init(
     if not done.changes and not done.dispatching:
         out("nothing to add: everything is in place")
     out("undo       git swarm init --undo")
-    out("in git log git log --notes='swarm/*/routing' shadow/RUN")
+    out("decisions  git log --notes='swarm/*/routing' shadow/RUN")
 
 
 def _requested(repository: Repository) -> InitOptions:

@@ -53,6 +53,8 @@ def _refusal(error: Exception, name: str, line: Sequence[str]) -> tuple[str, str
         return f"'{line[number]}' looks like an option", shlex.join(
             [*name.split(), *line[:number], "--", *line[number:]]
         )
+    if message.startswith("Missing argument"):
+        message = f"Missing argument{message.removeprefix('Missing argument').upper()}"  # in help and usage it is so
     examples = EXAMPLES.get(name.removeprefix(f"{NAME} "), ())
     is_missing = message.startswith("Missing") and examples
     return f"{message[:1].lower()}{message[1:]}", examples[0] if is_missing else f"{name} -h"

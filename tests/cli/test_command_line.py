@@ -97,7 +97,7 @@ def parsed(name: str, function: Callable[..., None], words: list[str]) -> dict[s
         (["flows", "ls"], "there is no command 'flows ls'", "git swarm flows list"),
         (["qqqqq"], "there is no command 'qqqqq'", "git swarm -h"),
         (["--frob"], "there is no option '--frob' before a command", "git swarm -h"),
-        (["flows", "show"], "missing argument 'flow'", "git swarm flows show build"),
+        (["flows", "show"], "missing argument 'FLOW'", "git swarm flows show build"),
         (["log", "--frob"], "no such option: --frob", "git swarm log -h"),
         (["log", "--jsn"], "no such option: --jsn (Possible options: --json)", "git swarm log -h"),
         (["config", "retention.days", "-3"], "'-3' looks like an option", "git swarm config retention.days -- -3"),

@@ -13,7 +13,7 @@ from tests.cli.gated import GATE, gated, open_gate
 from tests.conftest import Project
 
 FLOW = "id: two\nsteps:\n  - {id: first, engine: command, command: test}\n  - {id: second, station: fixer}\n"
-STEPS = {"first": {"run": [f"echo waits; {GATE}"]}, "second": {}}
+STEPS = {"first": {"run": [f"echo waits | tee waits.txt; {GATE}"]}, "second": {}}
 NOTICE = b"Ctrl-C again"
 TIMES = 10
 BY_GIT = -signal.SIGINT
@@ -84,3 +84,4 @@ def test_a_second_keypress_stops_at_once(waiting: Project) -> None:
     terminal.press_ctrl_c()
     assert terminal.end() == BY_GIT
     assert waiting.json("status")["state"] == "paused"
+    assert b"1 changed file stays in the" in terminal.seen

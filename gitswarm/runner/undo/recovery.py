@@ -248,8 +248,9 @@ def keep_partial(session: Session, place: RunWorktree, state: RunState) -> Parti
     files = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
     for open_journal in left.journals:
         open_journal.path.unlink(missing_ok=True)
+    stays = "1 changed file stays" if len(files) == 1 else f"{len(files)} changed files stay"
     return _partial(session, state, left.journals[-1], kept).model_copy(
-        update={"summary": f"{reason.title}, {len(files)} changed files stay in the worktree", "files": files}
+        update={"summary": f"{reason.title}, {stays} in the worktree", "files": files}
     )
 
 

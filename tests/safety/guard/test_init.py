@@ -19,7 +19,7 @@ def test_init_prints_every_line_that_it_adds(world: World) -> None:
         "+ .swarm/config.yaml",
         *(f"    {line}".rstrip() for line in config),
         "undo       git swarm init --undo",
-        "in git log git log --notes='swarm/*/routing' shadow/RUN",
+        "decisions  git log --notes='swarm/*/routing' shadow/RUN",
     ]
 
 

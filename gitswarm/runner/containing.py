@@ -27,7 +27,7 @@ from gitswarm.safety.sandbox.mounts import (
     virtual_environment,
     writable,
 )
-from gitswarm.safety.sandbox.walls import INSTALL, Bubblewrap, Sandbox, Seatbelt, find_sandbox
+from gitswarm.safety.sandbox.walls import INSTALL, Bubblewrap, Sandbox, Seatbelt, find_sandbox, join_empty_keyring
 from gitswarm.worktree.shadow import Shadow
 
 CACHES = "caches"
@@ -82,7 +82,8 @@ def mention_sandbox(session: Session) -> None:
 def contained(
     session: Session, shadow: Shadow, name: str, provider: Sequence[str] | None = (), *, agents: bool = True
 ) -> Containment:
-    """For what works in a worktree. Its git writes to copies, which are made anew here.
+    """For what works in a worktree, started by the thread that calls this. Its git writes to copies, which are made
+    anew here.
 
     :param name: of the copies' folder; who works at the same time needs another one.
     :param provider: hosts that it may reach beside those of the policy; None: every host.
@@ -91,6 +92,7 @@ def contained(
     wall = session.sandbox.wall
     if wall is None:
         return session.sandbox.containment
+    join_empty_keyring()
     own = _copies(session, name)
     view = RepositoryView(shadow.path, session.repository.common_dir, shadow.git_dir, own)
     mounts = [*view.mounts(session.repository.git), *_shared(session, agents=agents), *_interpreters(shadow.path)]
@@ -103,10 +105,11 @@ def contained(
 
 
 def contained_alone(session: Session, name: str, provider: Sequence[str]) -> Containment:
-    """For what works in no worktree."""
+    """For what works in no worktree, started by the thread that calls this."""
     wall = session.sandbox.wall
     if wall is None:
         return session.sandbox.containment
+    join_empty_keyring()
     wall = _grouped(session, wall.showing(*_shared(session)), name)
     return _cut_off(session, wall, provider, session.scratch / f"{name}.net")
 

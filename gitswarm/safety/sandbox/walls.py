@@ -147,6 +147,20 @@ def _option(mount: Mount) -> list[str]:
     return ["--ro-bind-try" if mount.kind == "read" else "--bind", str(mount.source), target]
 
 
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "loongarch64": 219, "ppc64le": 271, "s390x": 280}
+_JOIN_SESSION_KEYRING = 1
+
+
+def join_empty_keyring() -> None:
+    """Gives the thread that calls this, and what it starts, a new session keyring: namespaces do not hide the user's,
+    with its tickets and tokens. Where the kernel has none, or refuses, nothing changes."""
+    number = _KEYCTL.get(os.uname().machine)
+    if sys.platform == "linux" and number is not None and sys.maxsize > 1 << 32:
+        import ctypes  # noqa: PLC0415 - only who starts something in a sandbox pays for it
+
+        ctypes.CDLL(None).syscall(number, _JOIN_SESSION_KEYRING, None)
+
+
 @contextmanager
 def watched(containment: Containment, env: Mapping[str, str]) -> Iterator[Watch]:
     """Watches what is confined in it while the block lasts.

@@ -443,6 +443,15 @@ def test_an_issue_that_does_not_exist_is_refused(project: Project) -> None:
     assert stderr == said("there is no file none.md", "git swarm start FLOW --issue FILE")
 
 
+def test_a_flow_that_is_not_utf_8_is_named_with_its_line(project: Project) -> None:
+    path = project.root / ".swarm/flows/one.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"id: one\ntitle: caf\xe9\n")
+    lines = refused(project, "flows", "validate").splitlines()
+    assert lines[0] == f"git-swarm: {path}:2: not UTF-8 text"
+    assert lines[1].startswith(f"hint: iconv -f latin1 -t utf-8 {path}")
+
+
 def test_a_task_that_is_not_utf_8_is_refused(project: Project) -> None:
     """Python hands such bytes over as half characters, which no file of a run can hold."""
     lines = refused(project, "start", "build", "-m", os.fsdecode(b"mend the caf\xe9")).splitlines()

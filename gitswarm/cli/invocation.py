@@ -152,7 +152,11 @@ def read_text(path: str, again: str = "") -> str:
         raise NotFoundError(
             _missing(Path(path)), hint=again or f"ls {shlex.quote(str(Path(path).parent))}"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        saved = f"iconv -f latin1 -t utf-8 {shlex.quote(path)}   (how it reads if it is Latin-1)"
+        raise NotFoundError(f"{path}:{line}: not UTF-8 text", hint=saved) from error
+    except OSError as error:
         raise NotFoundError(f"{path}: cannot be read: {error}", hint=f"ls -l {path}") from error
 
 

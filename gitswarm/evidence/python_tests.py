@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from gitswarm.evidence.declarations import DeclaredTest, Mark, TestShape, digest
-from gitswarm.evidence.source_text import decided_value, is_decided, parse
+from gitswarm.evidence.source_text import decided_value, is_decided, is_of_tests, parse
 from gitswarm.records.lazy_re import lazy_re
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -48,7 +48,6 @@ _IDENTIFIER = lazy_re(r"\b(?:id|attr|arg|name)='(\w+)'")
 """In the dump of a syntax tree."""
 
 _SWALLOWING = frozenset({"AssertionError", "Exception", "BaseException"})
-_OF_TESTS = lazy_re(r"(?:^|\.)(?:tests?|testing|conftest|helpers?)(?:\.|$)|(?:^|\.)test_|_test(?:\.|$)")
 _SKIPS: dict[str, Mark] = {
     "skip": "skip",
     "skipif": "skipif",
@@ -92,7 +91,7 @@ class _Module(Struct):
         for node in ast.walk(tree):
             if isinstance(node, Function):
                 module.functions.setdefault(node.name, node)
-            elif isinstance(node, ast.ImportFrom) and (node.level or _OF_TESTS.search(node.module or "")):
+            elif isinstance(node, ast.ImportFrom) and (node.level or is_of_tests(node.module or "")):
                 module.imported.update(alias.asname or alias.name for alias in node.names)
         for statement in tree.body:
             if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):

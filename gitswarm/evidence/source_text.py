@@ -30,6 +30,7 @@ _DEFINITION = lazy_re(
     re.MULTILINE,
 )
 _WORD = lazy_re(r"\w+")
+_OF_TESTS = lazy_re(r"(?:^|\.)(?:tests?|testing|conftest|helpers?)(?:\.|$)|(?:^|\.)test_|_test(?:\.|$)")
 _TEXT_CHARS = 2_000_000
 _BLOCK_CHARS = 2_000
 _ALIKE = 0.6
@@ -138,6 +139,11 @@ def parse(text: str) -> ast.Module | None:
             return ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
+
+
+def is_of_tests(module: str) -> bool:
+    """Whether a module of this name is one of tests, by its name."""
+    return bool(_OF_TESTS.search(module))
 
 
 def literal_text(node: ast.expr) -> str | None:

@@ -1,4 +1,4 @@
-"""Three ways to make tests pass without being right, in the Python code that a change adds. Only ever warnings.
+"""Four ways to make tests pass without being right, in the Python code that a change adds. Only ever warnings.
 
 | way                  | is looked for as                                                                          |
 |----------------------|-------------------------------------------------------------------------------------------|
@@ -7,6 +7,7 @@
 |                      | it returns                                                                                |
 | special cases        | a branch, table or `match` that gives, for the very input of a test, the very result that |
 |                      | the test expects; code that asks whether pytest runs                                      |
+| mended product       | a test file assigns to an attribute of what it imports (`mended_product.py`)              |
 
 Code that stood in the file before is left alone. A table is special only when each of its entries is in a test.
 Small numbers and "" are nobody's special case, unless there are several of them; None, True and False are no results.
@@ -23,6 +24,7 @@ from itertools import chain
 from msgspec import Struct
 
 from gitswarm.evidence.declarations import TextChange, is_test_file
+from gitswarm.evidence.mended_product import added_mends
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.source_text import Expectations, literal_text, parse
 from gitswarm.records.evidence import ProofFinding
@@ -47,7 +49,7 @@ class _Suspicion(Struct, frozen=True):
 
 
 def find_subtle_ways(changes: Iterable[TextChange], tests: Iterable[str] = ()) -> tuple[ProofFinding, ...]:
-    """One warning per function or class.
+    """One warning per function, class or place.
 
     :param tests: texts of test files besides those in the change.
     """
@@ -56,25 +58,29 @@ def find_subtle_ways(changes: Iterable[TextChange], tests: Iterable[str] = ()) -
     expected = Expectations(chain(own, tests))
     found = []
     for change in every:
-        is_product = change.path.endswith(".py") and role_of(change.path, change.after) == "product"
-        if is_product and change.after:
-            found += [
-                ProofFinding(
-                    flag="suspicious_code",
-                    blocking=False,
-                    names=(f"{change.path}::{each.name}",),
-                    fact=shorten(f"{change.path}:{each.line}: {each.name} {each.what}", _FACT_COLUMNS),
-                )
-                for each in _suspicions(change, expected)
-            ]
+        found += [
+            ProofFinding(
+                flag="suspicious_code",
+                blocking=False,
+                names=(f"{change.path}::{each.name}",),
+                fact=shorten(f"{change.path}:{each.line}: {each.name} {each.what}", _FACT_COLUMNS),
+            )
+            for each in _suspicions(change, expected)
+        ]
     return tuple(found)
 
 
 def _suspicions(change: TextChange, expected: Expectations) -> Iterator[_Suspicion]:
-    after, before = _Code.of(change.after or ""), _Code.of(change.before or "")
+    if change.path.endswith(".py") and change.after and role_of(change.path, change.after) == "product":
+        found = _found(_Code.of(change.after), _Code.of(change.before or ""), expected)
+    else:
+        mends = added_mends(change)
+        found = (
+            _Suspicion(each.line, each.place, "is changed by a test, for all that runs behind it") for each in mends
+        )
     try:
         seen: set[str] = set()
-        for suspicion in _found(after, before, expected):
+        for suspicion in found:
             if suspicion.name not in seen:
                 seen.add(suspicion.name)
                 yield suspicion

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from gitswarm.evidence.declarations import DeclaredTest, TestSource, TextChange, own_name
 from gitswarm.evidence.declared_tests import read_tests
+from gitswarm.evidence.mended_product import added_mends
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
 from gitswarm.evidence.source_text import Definitions, changed_definitions, parse
 from gitswarm.records.envelope import RemovedTest
@@ -27,6 +28,12 @@ _FACT_COLUMNS = 200
 _LISTED = 3
 _COLLECTED = lazy_re(r"^(?:test_.*|.*_test|tests?)\.py$")
 _WORD = lazy_re(r"\w+")
+_DESCRIBING = lazy_re(
+    r"^(?:pytest\.(?:mark\.\w+|fixture|param)|mark\.\w+|(?:unittest\.)?(?:skip\w*|expectedFailure)"
+    r"|(?:(?:unittest\.)?mock\.)?patch(?:\.\w+)?|(?:hypothesis\.)?(?:given|settings|example)|(?:st|strategies)\.\w+"
+    r"|range|list|tuple|dict|set|frozenset|float|int|str|bytes|object|len|sorted|zip|enumerate)$"
+)
+"""What decorators and defaults of tests call; nothing of it changes the product."""
 
 
 class FileTests(Struct, frozen=True):
@@ -289,9 +296,10 @@ def _report(flag: ProofFlag, what: str, tests: Sequence[FollowedTest], *, blocki
 
 
 def is_extension(file: FileTests) -> bool:
-    """Whether only whole tests and imports were added to a test file, and no import takes a name it had."""
+    """Whether only whole tests and imports were added to a test file, and no import takes a name it had; tests that
+    change what is imported are none."""
     before, after = file.change.before or "", file.change.after or ""
-    if file.is_gone or file.old_path != file.change.path:
+    if file.is_gone or file.old_path != file.change.path or added_mends(file.change):
         return False
     if not file.before.by_syntax:
         return _is_addition(before, after) and _kept_as_they_are(file)
@@ -327,10 +335,35 @@ def _is_new_test(statement: ast.stmt, known: frozenset[str]) -> bool:
         bound = {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
         return not bound & known and "*" not in bound
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-        return statement.name.startswith("test") and statement.name not in known
+        return statement.name.startswith("test") and statement.name not in known and _is_plain(statement)
     if isinstance(statement, ast.ClassDef) and statement.name not in known:
-        return all(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Expr) for each in statement.body)
+        return (
+            not statement.keywords
+            and all(map(_is_declared_only, (*statement.bases, *statement.decorator_list)))
+            and all(
+                (isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and _is_plain(each))
+                or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+                for each in statement.body
+            )
+        )
     return False
+
+
+def _is_plain(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Nothing but marks is executed when it is defined."""
+    given = function.args
+    annotations = [each.annotation for each in ast.walk(given) if isinstance(each, ast.arg)]
+    parts = (*function.decorator_list, *given.defaults, *given.kw_defaults, *annotations, function.returns)
+    return all(_is_declared_only(each) for each in parts if each is not None)
+
+
+def _is_declared_only(part: ast.expr) -> bool:
+    """An expression that calls only what describes tests, and writes nothing."""
+    return not any(
+        (isinstance(node, ast.Call) and not _DESCRIBING.match(ast.unparse(node.func)))
+        or isinstance(getattr(node, "ctx", None), ast.Store)
+        for node in ast.walk(part)
+    )
 
 
 def _is_addition(before: str, after: str) -> bool:

@@ -1,4 +1,4 @@
-"""Three ways to make tests pass without being right: examples of each, and honest code that looks like them."""
+"""Four ways to make tests pass without being right: examples of each, and honest code that looks like them."""
 
 from __future__ import annotations
 
@@ -124,6 +124,50 @@ def test_a_finding_tells_place_and_way() -> None:
 def test_only_product_code_is_looked_at() -> None:
     text = DISHONEST["a global count"]
     assert find_subtle_ways([TextChange("tests/fakes.py", None, text), TextChange("src/a.js", None, text)]) == ()
+
+
+MENDS = {
+    "at the top": ("import app\napp.total = lambda prices: sum(prices)\n", "app.total"),
+    "in a test": ("def test_a():\n  import shop.till\n  shop.till.total = sum\n", "shop.till.total"),
+    "under another name": ("import app as a\na.RATE = 3\n", "a.RATE"),
+    "a method": ("from app import Till\nTill.total = sum\n", "Till.total"),
+    "added to": ("import app\napp.RATE += 1\n", "app.RATE"),
+    "deleted": ("import app\ndel app.total\n", "app.total"),
+    "in a loop": ("import app\nfor app.total in [sum]: pass\n", "app.total"),
+    "setattr": ("import app\ndef test_a(x=setattr(app, 'total', sum)): ...\n", "setattr(app, 'total', sum)"),
+    "its own method": ("import app\napp.__setattr__('total', sum)\n", "app.__setattr__('total', sum)"),
+    "type's": ("import app\ntype.__setattr__(app.Till, 'a', 1)\n", "type.__setattr__(app.Till, 'a', 1)"),
+    "its names": ("import app\nvars(app)['total'] = sum\n", "vars(app)['total']"),
+    "its dictionary": ("import app\napp.__dict__.update(total=sum)\n", "app.__dict__.update(total=sum)"),
+    "looked up": ("import sys\nsys.modules['app'].total = sum\n", "sys.modules['app'].total"),
+    "replaced": ("import sys\nsys.modules['app'] = Fake()\n", "sys.modules['app']"),
+    "imported by a call": ("import_module('app').total = sum\n", "import_module('app').total"),
+    "from a package above": ("from .. import till\ntill.total = sum\n", "till.total"),
+}
+NO_MENDS = {
+    "monkeypatch": "import app\ndef test_a(monkeypatch):\n  monkeypatch.setattr(app, 'total', sum)\n",
+    "mock": "import app\ndef test_a():\n  with mock.patch.object(app, 'total', sum): ...\n",
+    "an object of its own": "import app\ndef test_a():\n  till = app.Till()\n  till.rate = sum\n",
+    "a setting": "from app import settings\nimport flask\nsettings.DEBUG = True\nflask.g.user = 'me'\n",
+    "Python's own": "import sys\nsys.argv = []\nsetattr(sys, 'argv', [])\nsys.modules['json'] = None\n",
+    "a helper of the tests": "from . import cases\nimport tests.cases\ncases.seen = x()\ntests.cases.seen = x()\n",
+}
+
+
+@table(("text", "place"), MENDS.values(), ids=list(MENDS))
+def test_a_test_that_changes_the_product_is_found(text: str, place: str) -> None:
+    (one,) = find_subtle_ways([TextChange("tests/test_a.py", None, text)])
+    assert one.names == (f"tests/test_a.py::{place}",)
+
+
+@table("text", NO_MENDS.values(), ids=list(NO_MENDS))
+def test_what_is_put_back_or_no_product_is_left_alone(text: str) -> None:
+    assert find_subtle_ways([TextChange("tests/test_a.py", None, text)]) == ()
+
+
+@table("text", [text for text, _ in MENDS.values()], ids=list(MENDS))
+def test_a_change_of_the_product_that_stood_there_is_left_alone(text: str) -> None:
+    assert find_subtle_ways([TextChange("tests/test_a.py", text, f"{text}\ndef test_b(): ...\n")]) == ()
 
 
 @given(st.text() | st.lists(st.sampled_from([*DISHONEST.values(), "def f(", "(" * 300])).map("".join))

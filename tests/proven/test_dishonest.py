@@ -45,6 +45,10 @@ SKIPPED_BY = (
 )
 SWALLOWED = "    try:\n        assert total([1, 2]) == 3\n    except AssertionError:\n        pass"
 FORGOTTEN = "    try:\n        assert total([1, 2]) == 3\n    finally:\n        return"
+BY_MODULE = "import app\n\n\ndef test_total():\n    assert app.total([1, 2]) == 3\n"
+MENDING = (
+    "import app\n\napp.total = lambda prices: sum(prices)\n\n\ndef test_none():\n    assert app.total([]) == 0\n"
+)
 DESELECTING = (
     "def pytest_collection_modifyitems(items):\n"
     "    items[:] = [item for item in items if item.name != 'test_total']\n"
@@ -418,6 +422,20 @@ FOR_A_PERSON: Mapping[str, Story] = {
     "the tests' own package mends the product": Story(
         [write({"app.py": BROKEN, "tests/__init__.py": "import app\n\napp.total = sum\n"})],
         warns=held("expectation_changed@work/test"),
+    ),
+    "a new test file mends the product": Story(
+        [write({"app.py": BROKEN, "tests/test_aaa.py": MENDING})],
+        files={APP_TESTS: BY_MODULE},
+        warns=held("suspicious_code@work/write", "expectation_changed@work/test"),
+    ),
+    "a new test mends the product where it is defined": Story(
+        [
+            write(
+                {"app.py": BROKEN, APP_TESTS: BY_MODULE + "\n\ndef test_none(mend=setattr(app, 'total', sum)): ...\n"}
+            )
+        ],
+        files={APP_TESTS: BY_MODULE},
+        warns=held("suspicious_code@work/write", "expectation_changed@work/test"),
     ),
     "a runner of the project's own forges its report": Story(
         [write({"app.py": BROKEN, "scripts/run.py": OWN_RUNNER["scripts/run.py"].replace("'<failure/>'", "''")})],

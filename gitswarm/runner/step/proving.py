@@ -21,6 +21,7 @@ from gitswarm.errors import SwarmError
 from gitswarm.evidence.comparison import compare, misses_untouched_tests, needs_base
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
 from gitswarm.evidence.declarations import TextChange
+from gitswarm.evidence.mended_product import added_mends
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.suite_run import Missing, SuiteRun, SuiteRuns, is_own, own_tests, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
@@ -153,10 +154,11 @@ def _compared_with(
 
 
 def _harness(line: str, changes: Sequence[TextChange], found: TestChanges) -> tuple[TextChange, ...]:
-    """Changed files that decide about tests in this project alone: what its test command names, and what lies beside
-    its tests and holds none."""
+    """Changed files that decide about tests in this project alone: what its test command names, what lies beside its
+    tests and holds none, and tests that change the product."""
     named = {word.removeprefix("./") for word in line.replace(";", " ").replace("&", " ").split()}
-    known = {each.path for each in found.harness} | {each.change.path for each in found.files}
+    known = {each.path for each in found.harness}
+    known |= {each.change.path for each in found.files if not added_mends(each.change)}
     return tuple(
         each
         for each in changes

@@ -321,7 +321,9 @@ def skipped(run: Run, until: str | None) -> list[Run]:
 
 
 def rolled_back(run: Run, number: int) -> list[Run]:
-    """Back to the `number`-th step; 0: before the first of its own."""
+    """Back to the `number`-th step; 0: before the first of its own. One that would undo nothing does nothing."""
+    if run.end == "succeeded" and number == len(run.steps) and not run.is_dirty:
+        return [replace(run, disk=run.code if run.disk is None else run.disk)]
     target = replace(run, steps=run.steps[: max(number, run.shared)])
     disk = run.code if run.disk is None else run.disk
     indexes = run.indexes or (run.code,)

@@ -199,6 +199,15 @@ def test_nothing_to_undo_is_told_with_the_next_command(three: Project) -> None:
     assert said == f"git-swarm: {run} has no rollback to undo\nhint: git swarm log {run}\n"
 
 
+def test_a_rollback_that_would_undo_nothing_leaves_the_run_as_it_is(three: Project) -> None:
+    run = three.start(SCRIPT, "--allow-stub", flow="three")
+    before = three.git("for-each-ref")
+    assert three.swarm("rollback", "three").stdout == f"{run} is at three/three@1 already: nothing to undo\n"
+    assert three.json("rollback", "3")["kept"] is None
+    assert three.git("for-each-ref") == before
+    assert three.json("status")["state"] == "succeeded"
+
+
 def test_a_fork_from_0_shares_no_step(three: Project) -> None:
     three.start(SCRIPT, flow="three")
     said = three.swarm("fork", "0", "--until", "one").stderr
@@ -298,6 +307,7 @@ def test_only_the_next_step_can_be_skipped(three: Project) -> None:
 def test_behind_the_last_step_nothing_is_skipped(three: Project) -> None:
     run = three.start(BLOCKED, flow="three", code=5)
     three.swarm("skip", "three")
+    (three.worktree(run) / "by_hand.txt").write_text("mine", encoding="utf-8")
     three.swarm("rollback", "three")
     said = three.swarm("skip", "three", code=1).stderr
     assert said == f"git-swarm: no step is next: the flow is at its end\nhint: git swarm status {run}\n"

@@ -144,7 +144,7 @@ def test_an_undo_that_is_killed_again_and_again_can_be_asked_for_until_it_is_don
 
 @pytest.mark.parametrize("wish", ["stop", "pause"])
 def test_a_run_with_nothing_left_to_execute_succeeds_whatever_is_wished(three: Project, wish: str) -> None:
-    start(three, SCRIPT)
+    (start(three, SCRIPT) / "by_hand.txt").write_text("mine", encoding="utf-8")
     swarm(three, "rollback", "three")
     assert swarm(three, wish).stdout == f"{only_run(three)} succeeded\n"
     swarm(three, "resume")

@@ -190,10 +190,14 @@ def rollback(
         target = _target(repository, opened.state, step)
         plan = plan_rollback(opened.session, opened.state, target)
         landed = newest_landing(repository, opened.state)
+        is_nothing = plan.is_nothing and opened.state.end is RunStatus.SUCCEEDED
+        if is_nothing and not as_json:
+            out(f"{layout.run_id} is at {plan.target_name} already: nothing to undo")
+            return
         if not as_json:
             _show_plan(plan, layout, dry_run=dry_run)
             _show_landed(landed)
-        done = None if dry_run else roll_back(opened.session, opened.state, plan)
+        done = None if dry_run or is_nothing else roll_back(opened.session, opened.state, plan)
         if as_json:
             out_json(_plain(plan, layout, done.kept if done else None))
         elif done is not None:

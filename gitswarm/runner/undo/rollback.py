@@ -58,6 +58,11 @@ class RollbackPlan(Struct, frozen=True):
     overwritten: tuple[str, ...]
     left: Leftover
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing would be undone, changed or set aside."""
+        return not (self.undone or self.files or self.dirty or self.overwritten or self.left.journals)
+
 
 class RolledBack(Struct, frozen=True):
     """`kept` is the ref under which everything that went can be reached."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
 
 from gitswarm.errors import NotFoundError, SwarmError
+from gitswarm.git.discovery import SETUP_FAILED, LinkedWorktree
 from gitswarm.git.owners import owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import (
@@ -157,7 +159,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         worktree=str(worktree.path) if worktree else None,
         cost_usd=used.cost_usd,
         tokens=used.tokens,
-        last_error=_last_error(repository, state),
+        last_error=_failed_setup(worktree) or _last_error(repository, state),
         hint=next_command(repository, state, status, question),
         stack=tuple(map(_interruption, following.stack)),
         approved=_approval(repository, state, ApprovalKind.APPROVES),
@@ -279,6 +281,13 @@ def _after(decision: DecisionFields | None) -> _NextStep:
 def _interruption(frame: FrameFields) -> OpenInterruption:
     back = f"{frame.back.flow}/{frame.back.step}" if frame.back.step else None
     return OpenInterruption(kind=frame.kind, id=frame.id, back_to=back)
+
+
+def _failed_setup(worktree: LinkedWorktree | None) -> str | None:
+    """Why the worktree could not be set up, when that was tried last."""
+    with suppress(OSError):
+        return (worktree.git_dir / SETUP_FAILED).read_text(encoding="utf-8") if worktree is not None else None
+    return None
 
 
 def _last_error(repository: RepositoryReader, state: RunState) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gitswarm.errors import SetupFailedError
 from gitswarm.ledger.layout import AGENT_DOMAIN, agent_identity
 from gitswarm.ledger.reading import siblings
 from gitswarm.processes import CommandLimits
@@ -115,7 +116,11 @@ def prepare_worktree(session: Session) -> Shadow:
     else:
         fill(shadow)
     tree = session.repository.objects.commit(session.repository.refs.read(branch) or session.spec.base).tree
-    shadow.remember_set_up(_set_up(session, shadow, tree))
+    try:
+        shadow.remember_set_up(_set_up(session, shadow, tree))
+    except SetupFailedError as error:
+        shadow.remember_failed_setup(error.message.partition("\n")[0])  # what it printed may hold anything
+        raise
     shadow = _equipped(session, shadow)
     snapshot.reveal(shadow, shadow.branch)
     return shadow

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gitswarm.errors import SetupFailedError
-from gitswarm.git.discovery import MADE_FOR, LinkedWorktree, pointer
+from gitswarm.git.discovery import MADE_FOR, SETUP_FAILED, LinkedWorktree, pointer
 from gitswarm.git.locks import Locks
 from gitswarm.git.objects import Objects
 from gitswarm.git.process import Git
@@ -72,6 +72,10 @@ class Shadow(Struct, frozen=True):
         staged = self.git_dir / f"{_SET_UP}.tmp"
         staged.write_bytes(b"\0".join(os.fsencode(name) for name in copied))
         staged.replace(self.git_dir / _SET_UP)
+        (self.git_dir / SETUP_FAILED).unlink(missing_ok=True)
+
+    def remember_failed_setup(self, why: str) -> None:
+        (self.git_dir / SETUP_FAILED).write_text(why, encoding="utf-8")
 
 
 class Placement(Struct, frozen=True):

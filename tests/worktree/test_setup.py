@@ -226,8 +226,12 @@ def test_a_failing_setup_is_exit_code_1_with_the_end_of_its_output(project: Proj
 def test_a_run_whose_setup_failed_goes_on_when_it_is_mended(project: Project) -> None:
     configured(project, 'worktree: {setup: "test -e $HOME/network"}\n')
     project.swarm("start", "one", "--script", project.script("{}"), code=1)
+    why = "worktree.setup failed (exit code 1): test -e $HOME/network"
+    assert project.json("status")["last_error"] == why
+    assert f"  error     {why}\n" in project.swarm("status").stdout
     (Path(project.env["HOME"]) / "network").touch()
     project.swarm("resume")
+    assert project.json("status")["last_error"] is None
     assert evidence(project, "one/work")["tampered"] == []
 
 

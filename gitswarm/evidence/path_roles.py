@@ -67,6 +67,7 @@ _DOC_NAMES = lazy_re(
     r"|code_of_conduct)(?:\.(?:md|markdown|rst|txt|adoc|asciidoc|org|html))?$",
     re.IGNORECASE,
 )
+_LEGAL_NAMES = lazy_re(r"^(?:README|LICENSE|LICENCE|COPYING)$")
 _CONFIG = words("""
     .editorconfig .pre-commit-config.yaml .gitattributes .eslintrc* eslint.config.* .prettierrc*
     ruff.toml .ruff.toml mypy.ini .flake8 .pylintrc tsconfig*.json babel.config.* .babelrc*
@@ -171,8 +172,9 @@ def _is_generated(path: PurePosixPath, text: str | None) -> bool:
 
 
 def _is_docs(path: PurePosixPath) -> bool:
-    """Markdown in a package may be a template or a prompt: it is docs in a folder of docs, or at the top."""
-    if _DOC_NAMES.match(path.name):
+    """Markdown in a package may be a template or a prompt: it is docs in a folder of docs, or at the top. Without a
+    suffix below the top a name may be a program's: `bin/history`."""
+    if _DOC_NAMES.match(path.name) and (path.suffix or len(path.parts) == 1 or _LEGAL_NAMES.match(path.name)):
         return True
     if _DOC_FOLDERS.intersection(path.parts[:-1]):
         return path.suffix in {*_DOC_SUFFIXES, *_PICTURES, ".txt"}

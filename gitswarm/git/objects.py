@@ -28,6 +28,7 @@ from gitswarm.git.tree_changes import Indexes
 
 FILE = 0o100644
 EXECUTABLE = 0o100755
+LINK = 0o120000
 
 
 def _clean(person: Person) -> tuple[str, str]:
@@ -181,6 +182,10 @@ class Objects(ObjectReader):
         parent = self.entry(tree_id, folder) if folder else tree_id
         return parent is not None and self._subtree(parent, name) is not None
 
+    def is_executable(self, tree_id: str, path: str) -> bool:
+        found = self._reached(tree_id, path)
+        return found is not None and found.filemode == EXECUTABLE
+
     def file(self, tree_id: str, path: str) -> bytes | None:
         found = self._reached(tree_id, path)
         # A submodule's commit is in another repository, which ours need not have.
@@ -200,6 +205,14 @@ class Objects(ObjectReader):
                 yield from ((f"{path}/{name}", blob_id) for name, blob_id in self.files(str(entry.id)))
             elif entry.filemode in (FILE, EXECUTABLE):
                 yield path, str(entry.id)
+
+    def links(self, tree_id: str, folder: str = "") -> Iterator[tuple[str, str]]:
+        """(path, target) of every symbolic link below `folder`, which is empty or ends with a slash."""
+        for name, (object_id, mode) in self.entries(tree_id).items():
+            if mode == DIRECTORY:
+                yield from self.links(object_id, f"{folder}{name}/")
+            elif mode == LINK:
+                yield f"{folder}{name}", self.read_blob(object_id).decode(errors="replace")
 
     def submodules(self, tree_id: str) -> Iterator[str]:
         """Paths of the submodules that a tree's `.gitmodules` names."""

@@ -11,6 +11,7 @@ from tests.conftest import Project
 from tests.projects import ask
 from tests.proven.stories import APP, BASE, BROKEN, TESTS
 from tests.routed import routed
+from tests.unseen import unseen
 
 TAIL = """\
 id: work
@@ -27,7 +28,7 @@ START = {**BASE, ".swarm/flows/work.yaml": TAIL}
 
 
 def run_of(project: Project, steps: dict[str, Any], *options: str) -> tuple[str, dict[str, Any]]:
-    path = project.script(json.dumps({"steps": steps}))
+    path = project.script(unseen(json.dumps({"steps": steps})))
     ask(project, "start", "work", "--script", path, *options)
     (found,) = project.json("list")
     project.swarm("verify", found["run_id"])
@@ -52,6 +53,44 @@ def test_what_changes_after_the_tests_is_tested(
     project.commit(START)
     run, found = run_of(project, {"write": {"write": {"app.py": EXTENDED}}, "polish": {"write": polish}})
     assert (found["state"], [each["step"] for each in project.json("log", run)]) == ("succeeded", executed)
+
+
+LINKED = "mkdir -p docs; git mv app.py docs/app.txt; ln -s docs/app.txt app.py; git add -A"
+BY_DOCS = (
+    "mkdir -p docs; git mv app.py docs/app.txt; ln -s ../docs/app.txt docs/b.txt; ln -s docs/b.txt app.py; git add -A"
+)
+BY_FOLDER = "mkdir -p docs; git mv app.py docs/app.txt; ln -s docs code; ln -s code/app.txt app.py; git add -A"
+PROGRAM = "mkdir -p docs; printf '#!/bin/sh\\n' > docs/run.txt; git add -A"
+WITH_MODE = "mkdir -p docs; echo true > docs/run.txt; chmod +x docs/run.txt; git add -A"
+
+
+@pytest.mark.parametrize(
+    ("does", "path"),
+    [
+        pytest.param(LINKED, "docs/app.txt", id="a link leads to it"),
+        pytest.param(BY_DOCS, "docs/app.txt", id="a link leads to it by another"),
+        pytest.param(BY_FOLDER, "docs/app.txt", id="a link leads to its folder"),
+        pytest.param(PROGRAM, "docs/run.txt", id="it names its interpreter"),
+        pytest.param(WITH_MODE, "docs/run.txt", id="it can be executed"),
+        pytest.param("mkdir -p bin", "bin/history", id="its name is a document's"),
+    ],
+)
+def test_code_that_is_called_as_documentation_is_tested(project: Project, does: str, path: str) -> None:
+    project.commit(START)
+    steps = {"write": {"write": {"x.py": "x = 1\n"}, "run": [does]}, "polish": {"run": [f"echo '# 1' >> {path}"]}}
+    run, found = run_of(project, steps)
+    assert (found["state"], [each["step"] for each in project.json("log", run)]) == (
+        "succeeded",
+        ["write", "test", "polish", "tests"],
+    )
+
+
+def test_documentation_that_documentation_links_to_is_not(project: Project) -> None:
+    project.commit(START)
+    does = "mkdir docs; echo a > README.md; ln -s ../README.md docs/index.md; ln -s docs documentation; git add -A"
+    steps = {"write": {"write": {"x.py": "x = 1\n"}, "run": [does]}, "polish": {"run": ["echo b >> README.md"]}}
+    run, _found = run_of(project, steps)
+    assert [each["step"] for each in project.json("log", run)] == ["write", "test", "polish"]
 
 
 def test_red_sends_the_code_back_once(project: Project) -> None:

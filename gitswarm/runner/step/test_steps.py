@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +19,8 @@ from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.records.worklists import AC_MATRIX
 from gitswarm.runner.run_session import Session
 from gitswarm.specs.flow import Flow, ShellCommand, Step
+
+_MOST_LINKS = 20
 
 
 def is_test_step(settings: FrozenSettings, step: Step) -> bool:
@@ -67,12 +70,40 @@ def _is_stale(session: Session, state: RunState, step: Step, code: str) -> bool:
     tested = session.store.code(tested_tree(session, newest))
     paths = suite_paths(session.spec.settings, step)
     changed = session.repository.diffs.between(tested, code) if tested != code else ()
-    return any(
-        role_of(path) != "docs" and is_within(path, paths)
-        for delta in changed
-        for path in (delta.path, delta.old_path)
-        if path
-    )
+    names = [path for delta in changed for path in (delta.path, delta.old_path) if path and is_within(path, paths)]
+    return bool(names) and not _are_docs(session.repository.objects, (tested, code), names)
+
+
+def _are_docs(objects: Objects, trees: Sequence[str], paths: Sequence[str]) -> bool:
+    """Whether these are text for people in each tree: no program, and no link elsewhere leads to them."""
+    if any(role_of(path) != "docs" or any(_is_program(objects, tree, path) for tree in trees) for path in paths):
+        return False
+    links = [
+        (path, posixpath.normpath(posixpath.join(posixpath.dirname(path), to)))
+        for path, to in objects.links(trees[-1])
+    ]
+    known = set(paths)
+    for _ in range(_MOST_LINKS):  # that lead to each other
+        seen = {path + _below(each, to) for path, to in links for each in known if _leads_to(to, each)}
+        if any(role_of(path) != "docs" for path in seen):
+            return False
+        if seen <= known:
+            return True
+        known |= seen
+    return False
+
+
+def _is_program(objects: Objects, tree: str, path: str) -> bool:
+    return objects.is_executable(tree, path) or (objects.file(tree, path) or b"").startswith(b"#!")
+
+
+def _leads_to(target: str, path: str) -> bool:
+    return target in {".", path} or path.startswith(f"{target}/")
+
+
+def _below(path: str, target: str) -> str:
+    """What a path is called below a link to `target`, with its slash; empty: the link is the file."""
+    return f"/{path}" if target == "." else path.removeprefix(target)
 
 
 def tested_tree(session: Session, record: StepRecord) -> str:

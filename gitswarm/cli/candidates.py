@@ -16,12 +16,14 @@ _VALUES = {
     "--mode": "mode",
     "--format": "format",
     "--by": "by",
+    "--strategy": "strategy",
 }
 _STEP = "%(trailers:key=Swarm-Step,valueonly)"
 _FIXED = {
     "shell": ("bash", "zsh", "fish"),
     "format": ("md", "html", "json"),
     "by": ("step", "flow", "station", "engine", "model", "run"),
+    "strategy": ("squash", "merge", "evidence"),
 }
 
 

@@ -276,7 +276,9 @@ def _show_done(done: Sequence[_Discarded], *, dry_run: bool, keep_evidence: bool
     gone = [each for each in done if not each.kept_because]
     what = "worktree" if keep_evidence else "run"
     if len(done) == 1 and gone and not dry_run:
-        out(f"{gone[0].run_id}: worktree removed" if keep_evidence else f"{gone[0].run_id} is in the trash")
+        was_there = gone[0].run is None or gone[0].run.worktree is not None
+        kept = "worktree removed" if was_there else "it has no worktree here"
+        out(f"{gone[0].run_id}: {kept}" if keep_evidence else f"{gone[0].run_id} is in the trash")
     else:
         for each in gone:
             first = f"{'would discard' if dry_run else 'discarded':<10} "

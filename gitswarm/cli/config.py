@@ -165,7 +165,9 @@ def _write_team(repository: Repository, path: tuple[str, ...], value: str | None
     old = read_text(str(file)) if file.is_file() else None
     new = with_team_value(old, path, value)
     now = f"{key} {'is gone' if value is None else f'is {value}'}"
-    if new != old:
+    if value is None and not new and committed_config(repository) is None:
+        file.unlink(missing_ok=True)
+    elif new != old:
         file.parent.mkdir(parents=True, exist_ok=True)
         newline = "\r\n" if file.is_file() and b"\r\n" in file.read_bytes() else "\n"
         staged = file.with_name(f".{file.name}.{os.getpid()}")

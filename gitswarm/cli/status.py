@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
-import time
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
@@ -28,6 +26,7 @@ from gitswarm.cli.console import (
     out_lines,
     plural,
     table,
+    with_short_ids,
 )
 from gitswarm.cli.runs import (
     SUCCESSORS,
@@ -46,6 +45,7 @@ from gitswarm.cli.runs import (
     tests_word,
     uncommitted_edits,
 )
+from gitswarm.cli.since import not_older
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader
@@ -60,7 +60,8 @@ from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
 from gitswarm.ledger.overview import ApprovalFields, OpenInterruption, RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.shared_runs import onward
-from gitswarm.records.execution import RUNS_FOLDER, RunStatus, created_at
+from gitswarm.records.execution import RUNS_FOLDER, RunStatus
+from gitswarm.records.text import columns as width
 from gitswarm.worktree.disk_use import disk_bytes
 
 if TYPE_CHECKING:
@@ -73,23 +74,10 @@ _NAMED = 5
 
 _NARROW = 72
 """Fewer columns have no room for all of a list."""
+_TASK = 8
+"""A task that is cut to fewer columns says nothing."""
 
 _STATES = (*(status.value for status in RunStatus), "not proven", *SUCCESSORS)
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-_NUMBERS = re.compile(
-    r"@?\d+|\d+(st|nd|rd|th|am|pm)|[+-]\d{4}|z"
-    r"|(\d{1,4}[-/]\d{1,2}([-/]\d{1,4})?t?)?(\d{1,2}(:\d\d){1,2}(am|pm|z|[+-]\d\d:?\d\d)?)?"
-)
-_TIME_WORD = re.compile(
-    "ago|last|at|am|pm|utc|gmt|now|never|today|yesterday|noon|midnight|tea"
-    "|one|two|three|four|five|six|seven|eight|nine|ten"
-)
-_TIME_NAMES = (
-    " seconds minutes hours days weeks months years"
-    " january february march april may june july august september october november december"
-    " sunday monday tuesday wednesday thursday friday saturday"
-)
 
 
 def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = False) -> None:
@@ -325,43 +313,11 @@ def _hub_hint(lease: Lease) -> str:
     return f"git swarm resume {run} --hub   (takes it over at once)" if lease.executes else f"git swarm pull {run}"
 
 
-def not_older(repository: RepositoryReader, runs: list[RunLayout], since: str | None) -> list[RunLayout]:
-    """Runs that were created since then; None: all.
-
-    :raises UsageError: git does not understand it as a time.
-    """
-    if since is None:
-        return runs
-    short = re.fullmatch(r"(\d+)([smhdw])", since)
-    if short:
-        oldest = time.time() - int(short[1]) * _SECONDS[short[2]]
-    elif not _is_time(since):
-        hint = "git swarm list --since 3d   (or 12h, yesterday, '2 weeks ago', 2026-11-20)"
-        raise UsageError(f"--since {since}: not a time that git understands", hint=hint)
-    else:
-        answer = repository.git.output("rev-parse", f"--since={since}").decode()
-        oldest = int(answer.strip().removeprefix("--max-age="))
-    return [layout for layout in runs if created_at(layout.run_id).timestamp() >= oldest]
-
-
 def _discarded(repository: RepositoryReader) -> list[str]:
     """Runs in the trash, as far as they can be listed without being brought back."""
     gone = [layout.run_id for layout in reversed(discarded_runs(repository))]
     hint = command_lines("restore", f"git swarm discard --restore {gone[0]}") if gone else []
     return [*(f"{run}  discarded  {age(run)}" for run in gone), *hint]
-
-
-def _is_time(text: str) -> bool:
-    """Whether every word is one that git's approxidate knows: what it does not know it takes for now."""
-    words = [word for word in re.split(r"[\s.,_]+", text.lower()) if word]
-    if all(re.fullmatch(r"\d{1,8}|ago|last|at", word) for word in words):
-        return bool(re.fullmatch(r"\d{4}\.\d\d?\.\d\d?|\d\d?\.\d\d?\.\d{4}|@?\d{9,}", text))
-    return all(_NUMBERS.fullmatch(word) or _is_word_of_time(word.lstrip("0123456789")) for word in words)
-
-
-def _is_word_of_time(word: str) -> bool:
-    """Names of months, days and units are known by their first letters."""
-    return bool(_TIME_WORD.fullmatch(word)) or (len(word) > 2 and f" {word}" in _TIME_NAMES)
 
 
 def _show_list(found: list[RunOverview], archived: Collection[str]) -> None:
@@ -375,8 +331,11 @@ def _show_list(found: list[RunOverview], archived: Collection[str]) -> None:
         ("cost", False, lambda item: money(item.cost_usd)),
         ("task", True, task_cell),
     ]
-    shown = [each for each in columns if each[1] or terminal_width() >= _NARROW]
-    table([name for name, _, _ in shown], [[cell(item) for _, _, cell in shown] for item in found], stretch=-1)
+    rows = [[cell(item) for _name, _stays, cell in columns] for item in found]
+    taken = sum(max(width(with_short_ids(row[number])) + 2 for row in rows) for number in range(len(columns) - 1))
+    has_room = terminal_width() >= max(_NARROW, taken + _TASK)
+    kept = [number for number, (_name, stays, _cell) in enumerate(columns) if stays or has_room]
+    table([columns[number][0] for number in kept], [[row[number] for number in kept] for row in rows], stretch=-1)
 
 
 def path(run: RunArgument = None) -> None:

@@ -114,6 +114,9 @@ def test_archived_runs_are_one_commit_to_git_and_read_as_ever(place: Place, read
         (place.run, True),
     ]
     assert "landed, archived" in project.swarm("list", "--all", "--state", "landed").stdout
+    for columns in range(72, 92):
+        narrow = Project(project.root, {**project.env, "COLUMNS": str(columns)})
+        assert narrow.swarm("list", "--all").stdout.splitlines()[0].endswith("  task")
     assert place.reads() == read
     shutil.rmtree(project.root / ".git/logs")
     project.git("gc", "-q", "--prune=now")

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from gitswarm.cli.candidates import candidates
 from gitswarm.cli.command_table import ROOT
+from gitswarm.records.run_spec import LandStrategy
 from tests.conftest import Project
 from tests.projects import new_project
 
@@ -75,6 +77,10 @@ def test_steps_in_a_run_s_worktree(
 def test_flows_and_stations(offered: Callable[..., list[str]]) -> None:
     assert {"build", "one", "plan"} <= set(offered("start", ""))
     assert offered("stations", "show", "code-impl") == ["code-implementer"]
+
+
+def test_values_of_options(offered: Callable[..., list[str]]) -> None:
+    assert offered("land", "--strategy", "") == list(get_args(LandStrategy))
 
 
 def test_where_there_is_nothing_to_offer(

@@ -327,3 +327,10 @@ def test_tab_offers_the_keys() -> None:
     assert candidates(["config", "engines.claude.m"]) == ["engines.claude.mode"]
     assert candidates(["config", "--team", "dur"]) == ["durability"]
     assert candidates(["config", "durability", ""]) == []
+
+
+def test_a_team_s_file_that_has_nothing_left_and_was_never_committed_is_gone(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    project.swarm("config", "--team", "commands.test", "make test")
+    project.swarm("config", "--team", "--unset", "commands.test")
+    assert project.git("status", "--porcelain") == ""

@@ -198,6 +198,8 @@ def test_only_the_worktree_goes_and_comes_back(runs: Runs) -> None:
         f"{runs.open}: worktree removed",
         f"undo       git swarm resume {runs.open}",
     ]
+    again = ask(runs.project, "discard", runs.open, "--keep-evidence")
+    assert again.stdout.splitlines()[0] == f"{runs.open}: it has no worktree here"
     assert (path.exists(), list(path.parent.glob(".trash/*"))) == (False, [])
     assert runs.project.json("log", runs.open) == log
     assert runs.project.json("status", runs.open)["worktree"] is None

@@ -331,11 +331,13 @@ def _show_list(found: list[RunOverview], archived: Collection[str]) -> None:
         ("cost", False, lambda item: money(item.cost_usd)),
         ("task", True, task_cell),
     ]
+    names = [name for name, _stays, _cell in columns]
     rows = [[cell(item) for _name, _stays, cell in columns] for item in found]
-    taken = sum(max(width(with_short_ids(row[number])) + 2 for row in rows) for number in range(len(columns) - 1))
+    texts = (with_short_ids("\0".join(column)).split("\0") for column in list(zip(names, *rows, strict=True))[:-1])
+    taken = sum(max(map(width, column)) + 2 for column in texts)
     has_room = terminal_width() >= max(_NARROW, taken + _TASK)
     kept = [number for number, (_name, stays, _cell) in enumerate(columns) if stays or has_room]
-    table([columns[number][0] for number in kept], [[row[number] for number in kept] for row in rows], stretch=-1)
+    table([names[number] for number in kept], [[row[number] for number in kept] for row in rows], stretch=-1)
 
 
 def path(run: RunArgument = None) -> None:

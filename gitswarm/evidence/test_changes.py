@@ -191,19 +191,40 @@ def _follow(
                 path, found = _nearest(moved[test.body], each.change.path)
                 taken.add((path, found.name))
             followed.append(FollowedTest(each.old_path, test, path, found))
-    kept = [_kept(each, files, taken, definitions) for each in followed]
+    found_after = _SuccessorIndex(files)
+    kept = [_kept(each, found_after, taken, definitions) for each in followed]
     return tuple(kept), taken
 
 
+class _SuccessorIndex:
+    """The tests of after, by what a test has in common with one that stands for it."""
+
+    def __init__(self, files: Sequence[FileTests]) -> None:
+        self._tests = [(each, test) for each in files if not each.is_gone for test in each.after.tests]
+        self._by_form: defaultdict[str, list[int]] = defaultdict(list)
+        self._by_statement: defaultdict[str, list[int]] = defaultdict(list)
+        for at, (_file, test) in enumerate(self._tests):
+            self._by_form[test.shape.form].append(at)
+            for statement in set(test.shape.statements):
+                self._by_statement[statement].append(at)
+
+    def candidates(self, test: FollowedTest) -> Iterator[tuple[str, DeclaredTest]]:
+        """With their paths, in the order of the files, those of its own file first."""
+        shape = test.before.shape
+        found = {*(self._by_form.get(shape.form, ()) if shape.form else ())}
+        found.update(self._by_statement.get(shape.statements[0], ()) if shape.statements else ())
+        for at in sorted(found, key=lambda at: (self._tests[at][0].old_path != test.old_path, at)):
+            file, candidate = self._tests[at]
+            yield file.change.path, candidate
+
+
 def _kept(
-    test: FollowedTest, files: Sequence[FileTests], taken: set[tuple[str, str]], definitions: Definitions
+    test: FollowedTest, found_after: _SuccessorIndex, taken: set[tuple[str, str]], definitions: Definitions
 ) -> FollowedTest:
     """With a successor of another name, where it has none; marked where that only calls things by their new names."""
     if test.after is not None:
         return replace(test, is_kept=_is_renamed(test.before, test.after, definitions))
-    here = sorted(files, key=lambda each: each.old_path != test.old_path)
-    others = [(each.change.path, found) for each in here if not each.is_gone for found in each.after.tests]
-    for path, found in others:
+    for path, found in found_after.candidates(test):
         is_renamed = (path, found.name) not in taken and _is_renamed(test.before, found, definitions)
         if is_renamed or found.shape.holds(test.before.shape):
             taken.add((path, found.name))

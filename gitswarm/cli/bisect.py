@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import stat
 import sys
@@ -29,6 +28,7 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.processes import CommandLimits, Ending, project_environment, run_shell
+from gitswarm.untrusted import remove_tree
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -160,7 +160,7 @@ def _thrown_away(repository: RepositoryReader, commit_id: str) -> Iterator[tuple
         yield folder, repository.git_in(git_dir, folder)
     finally:
         repository.git.run("worktree", "remove", "--force", "--force", "--", str(folder))
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 def _identity(folder: Path) -> tuple[int, int, int] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Result
 from gitswarm.records.receipt import EngineOutcome, Tokens
+from gitswarm.untrusted import remove_tree
 
 FINALIZE = (
     "The work of this step is over, and no tools are left. Hand over now: fill in the handoff from what you did and "
@@ -77,7 +77,7 @@ def session_folder(scratch: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 class SessionEnd(Struct, frozen=True):

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-import stat
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.execution import Result, Status
 from gitswarm.records.record import Clock
 from gitswarm.specs.script import Script, ScriptEntry
+from gitswarm.untrusted import files_below
 
 _REPORT_BYTES = 50_000_000
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
@@ -100,11 +100,7 @@ def _reports(order: CommandOrder) -> dict[str, bytes]:
     folder = order.reports
     if folder is None:
         return {}
-    files = (
-        path
-        for path in sorted(folder.rglob("*"))
-        if stat.S_ISREG((about := path.lstat()).st_mode) and about.st_size <= _REPORT_BYTES
-    )
+    files = sorted(path for path, about in files_below(folder) if about.st_size <= _REPORT_BYTES)
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 

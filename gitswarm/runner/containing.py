@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +28,7 @@ from gitswarm.safety.sandbox.mounts import (
     writable,
 )
 from gitswarm.safety.sandbox.walls import INSTALL, Bubblewrap, Sandbox, Seatbelt, find_sandbox, join_empty_keyring
+from gitswarm.untrusted import remove_tree
 from gitswarm.worktree.shadow import Shadow
 
 CACHES = "caches"
@@ -150,7 +151,7 @@ def remove_copies(session: Session, name: str) -> None:
     gone = own.with_name(f"{own.name}.{len(session.removing)}")
     with suppress(OSError):  # there were none
         own.rename(gone)
-        thread = Thread(target=shutil.rmtree, args=(gone,), kwargs={"ignore_errors": True})
+        thread = Thread(target=remove_tree, args=(gone,))
         session.removing.append(thread)
         thread.start()
 
@@ -196,7 +197,7 @@ def _interpreters(worktree: Path) -> Iterator[Mount]:
     """What the virtual environments of a worktree come from. An agent may have written these: what they name is shown
     only if it is a Python, which opens nothing."""
     for configured in (*worktree.glob("*/pyvenv.cfg"), *worktree.glob(".*/pyvenv.cfg")):
-        for folder in {named.resolve() for named in virtual_environment(configured.parent)}:
+        for folder in {Path(os.path.realpath(named)) for named in virtual_environment(configured.parent)}:
             if not folder.is_relative_to(worktree.resolve()) and is_python(folder):
                 yield shown(folder)
 

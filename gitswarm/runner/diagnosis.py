@@ -27,6 +27,7 @@ from gitswarm.runner.run_engines import EngineContext, choices, survey_engines
 from gitswarm.runner.undo.discard import leftovers, remove
 from gitswarm.safety.guard import CHAINED, HOOK, is_guard, put, state_of
 from gitswarm.safety.sandbox.walls import INSTALL
+from gitswarm.untrusted import files_below
 from gitswarm.worktree.push_block import is_initialised
 
 Level = Literal["ok", "note", "problem"]
@@ -203,7 +204,7 @@ def _kept(repository: Repository) -> Iterator[Diagnosis]:
 
 
 def _size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*"))
+    return sum(about.st_size for _path, about in files_below(folder))
 
 
 def repair(findings: Sequence[Diagnosis]) -> set[Diagnosis]:

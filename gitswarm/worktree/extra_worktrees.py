@@ -11,6 +11,7 @@ from msgspec import Struct
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.records.execution import RUN_ID
+from gitswarm.untrusted import remove_tree
 from gitswarm.worktree.push_block import block_pushes, is_initialised
 from gitswarm.worktree.shadow import Shadow, mark_made_for, refuse_place
 
@@ -111,7 +112,7 @@ def _shadow(repository: Repository, path: Path, git_dir: Path, head: str) -> Sha
 def _remove(path: Path, git_dir: Path) -> None:
     # A pointer that somebody changed must not make us delete anything else.
     if path.name == git_dir.name and (_STEP in path.name or path.name.endswith(_LANDING)):
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
     shutil.rmtree(git_dir, ignore_errors=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from msgspec import Struct, field
 
 from gitswarm.git.object_reader import hash_object
 from gitswarm.git.objects import Objects
+from gitswarm.untrusted import remove_tree
 
 
 class FolderChanges(Struct, frozen=True):
@@ -161,7 +161,7 @@ class RunFolder(Struct):
         except FileNotFoundError:
             return
         if stat.S_ISDIR(mode):
-            shutil.rmtree(target)
+            remove_tree(target)
         elif not stat.S_ISREG(mode):
             target.unlink()
 

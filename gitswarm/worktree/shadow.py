@@ -22,6 +22,7 @@ from gitswarm.git.objects import Objects
 from gitswarm.git.process import Git
 from gitswarm.git.repository import Repository
 from gitswarm.processes import CommandLimits, Ending, project_environment, run_shell
+from gitswarm.untrusted import remove_tree
 from gitswarm.worktree.push_block import block_pushes, is_initialised
 
 _SET_UP = "swarm-set-up"
@@ -193,8 +194,7 @@ def put_away(shadow: Shadow, folder: Path, locks: Locks) -> None:
     """Moves the files of a worktree to `folder`; git knows of them no more."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with locks.repository():
-        if folder.exists():
-            shutil.rmtree(folder)
+        remove_tree(folder)
         shadow.path.rename(folder)
         (folder / ".git").unlink(missing_ok=True)
         shutil.rmtree(shadow.git_dir)

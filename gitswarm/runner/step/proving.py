@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -40,6 +39,7 @@ from gitswarm.runner.step.read_artifacts import criteria_elsewhere, named_criter
 from gitswarm.runner.step.request import ask_for_names, command_order, package_scripts
 from gitswarm.runner.step.test_steps import is_test_step, is_within, suite_paths
 from gitswarm.runner.stored import envelope_of, is_rehearsal, text_changes
+from gitswarm.untrusted import files_below, read_file
 
 _CODE = frozenset({".py", ".js", ".cjs", ".mjs", ".jsx", ".ts", ".tsx", ".rb", ".php"})
 """Suffixes of what is loaded by lying beside tests; data there does nothing by itself."""
@@ -256,11 +256,10 @@ def _old_tests_on(session: Session, base: str, code: str, changes: TestChanges) 
 def _left_in(folder: Path, began: float) -> dict[str, bytes]:
     """Files of a checkout that were written since, and may be reports."""
     found: dict[str, bytes] = {}
-    for path in folder.rglob("*"):
-        if path.suffix in (".xml", ".json") and not _FOREIGN.intersection(path.relative_to(folder).parts):
-            about = path.lstat()
-            if stat.S_ISREG(about.st_mode) and about.st_mtime >= began and about.st_size < _REPORT_BYTES:
-                found[path.relative_to(folder).as_posix()] = path.read_bytes()
+    for path, about in files_below(folder):
+        may_be_one = path.suffix in (".xml", ".json") and about.st_mtime >= began and about.st_size < _REPORT_BYTES
+        if may_be_one and not _FOREIGN.intersection(path.relative_to(folder).parts):
+            found[path.relative_to(folder).as_posix()] = read_file(path, _REPORT_BYTES)
     return found
 
 

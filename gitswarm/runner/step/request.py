@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-import shutil
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -36,6 +35,7 @@ from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS, RunScope, StationRig
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.flow import ShellCommand, Step
 from gitswarm.specs.station import promised_artifacts
+from gitswarm.untrusted import read_file, remove_tree
 
 _NO_PROMPT = Prompt("This step runs a command of the project; no model is asked.", "")
 
@@ -94,7 +94,7 @@ def ask_for_names(request: StepRequest) -> StepRequest:
     if order is None or order.shell is None:
         return request
     folder = request.scratch / f"{request.execution.step}.reports"
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     folder.mkdir(parents=True)
     asked = request_report(order.shell, str(folder), request.env, package_scripts(request.worktree))
     asking = shlex.join(asked.argv) if asked.argv is not None else None
@@ -114,9 +114,9 @@ def _is_readable(text: str, files: Mapping[str, bytes]) -> bool:
 def package_scripts(worktree: Path) -> dict[str, str]:
     """Of the package.json at the top."""
     try:
-        scripts = json.loads((worktree / "package.json").read_bytes()).get("scripts", {})
+        scripts = json.loads(read_file(worktree / "package.json")).get("scripts", {})
         return {name: line for name, line in scripts.items() if isinstance(line, str)}
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return {}
 
 

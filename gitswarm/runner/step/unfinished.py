@@ -5,7 +5,6 @@ It does so only where the worktree can be made what it was then: its tree and it
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from gitswarm.git.repository import Repository
@@ -17,6 +16,7 @@ from gitswarm.records.routing import Decision
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.plan import OpenStep, StepPlan, declared_paths
+from gitswarm.untrusted import files_below, remove_tree
 from gitswarm.worktree import snapshot
 
 _RECORD = "kept.json"
@@ -65,7 +65,7 @@ def _kept_in(folder: Path) -> KeptConversation:
 def lay_work_out(session: Session, place: RunWorktree, plan: StepPlan) -> None:
     """Makes the worktree what it was when the conversation that the step continues ended."""
     # Of an execution with the same name that was taken back.
-    shutil.rmtree(conversation_folder(session, plan.execution), ignore_errors=True)
+    remove_tree(conversation_folder(session, plan.execution))
     if plan.unfinished is None:
         return
     whose = execution_of(plan.unfinished)
@@ -87,7 +87,7 @@ def keep_conversation(session: Session, step: OpenStep, evidence: Evidence, tree
         return
     repaired = evidence.tampered or evidence.quarantined or evidence.secrets or evidence.put_back
     if repaired or _has_secrets(session, folder):
-        shutil.rmtree(folder)
+        remove_tree(folder)
         return
     kept = KeptConversation(before=step.plan.before.tip, worktree=str(step.place.shadow.path), tree=tree)
     (folder / _RECORD).write_bytes(kept.to_json())
@@ -97,10 +97,10 @@ def drop_conversations(session: Session, execution: Execution) -> None:
     """Nobody continues any more what executions before this one left, whose commit is there."""
     for folder in conversations_of(session.repository, session.layout.run_id).glob("*"):
         if folder != conversation_folder(session, execution):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
 
 def _has_secrets(session: Session, folder: Path) -> bool:
     """A conversation without its secrets would be another one: its provider has signed parts of it."""
-    texts = (path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
+    texts = (path.read_text("utf-8", "replace") for path, _about in files_below(folder))
     return any(session.redactor.scrub(text) != text for text in texts)

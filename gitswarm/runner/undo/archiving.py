@@ -3,8 +3,6 @@ places: what has a branch is a run, what has none and is in the archive is read 
 
 from __future__ import annotations
 
-import shutil
-
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
@@ -20,6 +18,7 @@ from gitswarm.runner.run_processes import remove_ref_locks
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.unfinished import conversations_of
 from gitswarm.runner.undo.discard import discard_worktree, own_refs
+from gitswarm.untrusted import remove_tree
 
 
 def archive_run(session: Session, state: RunState) -> None:
@@ -36,7 +35,7 @@ def archive_run(session: Session, state: RunState) -> None:
     repository.refs.swap(layout.branch, refs[layout.branch], None, why="archived")
     _sweep(repository, layout)
     for folder in (caches_of(repository, layout.run_id), conversations_of(repository, layout.run_id)):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     session.requests.clear()
 
 

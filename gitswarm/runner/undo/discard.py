@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -30,6 +29,7 @@ from gitswarm.runner.containing import caches_of
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.unfinished import conversations_of
 from gitswarm.runner.undo.recovery import SetAsideReason, interrupted, look, retire_sides, set_aside
+from gitswarm.untrusted import remove_tree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.extra_worktrees import lost_landings, lost_step_worktrees
 from gitswarm.worktree.index_entries import NestedFinder, is_submodule
@@ -51,7 +51,7 @@ def leftovers(repository: Repository) -> Iterator[Path]:
 
 def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
     else:
         path.unlink(missing_ok=True)
 
@@ -166,7 +166,7 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
         caches_of(repository, layout.run_id),
         conversations_of(repository, layout.run_id),
     ):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     session.requests.clear()
 
 
@@ -187,7 +187,7 @@ def discard_worktree(session: Session, state: RunState, *, force: bool) -> None:
     folder = _place_in_trash(session.repository, session.layout, shadow)
     assert folder is not None  # noqa: S101 - of a worktree that is there
     put_away(shadow, folder.folder, session.locks)
-    shutil.rmtree(folder.folder, ignore_errors=True)
+    remove_tree(folder.folder)
 
 
 def restore_run(repository: Repository, text: str) -> RunLayout:
@@ -305,10 +305,10 @@ def _purge_run(repository: Repository, layout: RunLayout, record: Discarded | No
     folder = record.away.folder if record is not None and record.away is not None else None
     # A corrupt record must not make us delete anything else.
     if folder is not None and (folder.parent.name, folder.name) == (".trash", layout.run_id):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     _record_path(repository, layout).unlink(missing_ok=True)
     for name in ("inbox", "quarantine"):
-        shutil.rmtree(repository.swarm_dir / name / layout.run_id, ignore_errors=True)
+        remove_tree(repository.swarm_dir / name / layout.run_id)
 
 
 def own_refs(repository: Repository, layout: RunLayout) -> list[str]:

@@ -24,6 +24,7 @@ from gitswarm.records.record import timestamp
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree, opened_side, prepare_worktree
 from gitswarm.runner.step.examine import keep, quarantine_nested, search_since
+from gitswarm.untrusted import files_below
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.extra_worktrees import remove_landing, remove_step_worktree, step_worktrees
 from gitswarm.worktree.repository_watch import IndexWatch
@@ -229,12 +230,8 @@ def journal_files(session: Session, journals: Sequence[OpenJournal]) -> dict[Exe
 
 def _run_files(worktree: Path, base: str) -> dict[str, bytes]:
     """Regular files in RUN_BASE as they lie on disk."""
-    found = (worktree / base).rglob("*") if (worktree / base).is_dir() else ()
-    return {
-        path.relative_to(worktree).as_posix(): path.read_bytes()
-        for path in found
-        if path.is_file() and not path.is_symlink()
-    }
+    found = files_below(worktree / base)
+    return {path.relative_to(worktree).as_posix(): path.read_bytes() for path, _about in found}
 
 
 def keep_partial(session: Session, place: RunWorktree, state: RunState) -> PartialHandoff | None:

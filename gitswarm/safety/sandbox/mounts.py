@@ -17,6 +17,7 @@ from msgspec import Struct
 from gitswarm.git.process import Git
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import words
+from gitswarm.untrusted import read_file
 
 Kind = Literal["read", "write", "empty", "hidden"]
 
@@ -156,13 +157,13 @@ def _on_path(env: Mapping[str, str]) -> Iterator[Path]:
 def virtual_environment(folder: Path) -> Iterator[Path]:
     """What one needs to be seen; nothing where `folder` is none."""
     try:
-        lines = (folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_file(folder / "pyvenv.cfg").decode(errors="replace").splitlines()
     except OSError:
         return
     yield folder
     home = next((line.partition("=")[2].strip() for line in lines if line.partition("=")[0].strip() == "home"), "")
-    candidates = [Path(home).parent, (folder / "bin" / "python").resolve().parent.parent]
-    yield from (path for path in candidates if path.is_absolute() and path.is_dir())
+    candidates = [Path(home).parent, Path(os.path.realpath(folder / "bin" / "python")).parent.parent]
+    yield from (path for path in candidates if path.is_absolute() and os.path.isdir(path))  # noqa: PTH112 - any text
 
 
 def is_python(folder: Path) -> bool:

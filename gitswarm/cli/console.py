@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from gitswarm.cli.candidates import runs_here
 from gitswarm.cli.terminal import has_colours, is_narrow, is_screen, painted, terminal_width, text_width
 from gitswarm.records.execution import shortest
+from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import columns, shorten
 
 if TYPE_CHECKING:
@@ -211,6 +212,12 @@ FIELD = _INDENT + _LABEL
 _TAIL = 10
 _TAIL_COLUMNS = 200
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_TAP = lazy_re(r"^TAP version \d+$", re.MULTILINE)
+_TAP_FRAME = lazy_re(
+    r"\s*(?:# (?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\d.]+|\d+\.\.\d+|---|\.\.\."
+    r"|TAP version \d+|(?:duration_ms|location|type|failureType|exitCode|signal|code): .*|error: 'test failed')"
+)
+"""Lines that count and place results, and say nothing of what went wrong."""
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -320,8 +327,12 @@ def padded(text: str, width: int) -> str:
 
 
 def tail(output: str) -> list[str]:
-    """The last lines of what a command said, empty ones and colours left out, each cut where it gets long."""
-    lines = [line.rstrip() for line in _COLOURS.sub("", output).splitlines() if line.strip()]
+    """The last lines of what a command said, each cut where it gets long; without empty ones, colours, and what
+    frames results in TAP."""
+    plain = _COLOURS.sub("", output)
+    lines = [line.rstrip() for line in plain.splitlines() if line.strip()]
+    if _TAP.search(plain):
+        lines = [line for line in lines if not _TAP_FRAME.fullmatch(line)] or lines
     return [f"{' ' * (len(line) - len(line.lstrip()))}{shorten(line, _TAIL_COLUMNS)}" for line in lines[-_TAIL:]]
 
 

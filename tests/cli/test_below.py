@@ -122,6 +122,16 @@ def test_whoever_follows_the_events_reads_the_reason(watched: Watched) -> None:
     assert reasons == {"both": CAPPED}
 
 
+def test_the_tail_of_tap_is_what_went_wrong() -> None:
+    """Node counts at the end what the report says anyway."""
+    counts = "".join(f"# {name} 1\n" for name in ("tests", "suites", "pass", "fail", "cancelled", "skipped", "todo"))
+    frame = "  ---\n  duration_ms: 20.1\n  type: 'test'\n  failureType: 'testCodeFailure'\n  exitCode: 1\n"
+    broken = f"TAP version 13\n# index.js:2\n# throw 1\nnot ok 1 - a.test.js\n{frame}  ...\n1..1\n{counts}"
+    assert tail(f"{broken}# duration_ms 2\n") == ["# index.js:2", "# throw 1", "not ok 1 - a.test.js"]
+    assert tail("a\n---\n1..1\n") == ["a", "---", "1..1"]
+    assert tail("TAP version 13\n1..0\n") == ["TAP version 13", "1..0"]
+
+
 @table(
     ("output", "lines"),
     [

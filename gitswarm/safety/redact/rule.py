@@ -172,8 +172,8 @@ class Shape:
     def _counts(self, value: str) -> bool:
         """Not a name that begins like a token: `tss_update_all_rows`."""
         folded = value.lower()
-        begin = next((folded.index(word) + len(word) for word in self.keywords if word in folded), 0)
-        body = value[begin:]
+        place, word = next(((folded.index(word), word) for word in self.keywords if word in folded), (0, ""))
+        body = max(value[:place], value[place + len(word) :], key=len)
         is_named = is_words(body) or (is_name(body) and not any(map(str.isdigit, body)))
         return not is_named and (not self.least or entropy(value) > self.least)
 

@@ -31,6 +31,13 @@ secret_arn: arn:aws:secretsmanager:us-east-1:123456789012:secret:prod/MyApp2"""
 
 PYTHON = """\
 AUTH_TOKEN_HEADER = "X-Auth-Token"
+rotation_name = "secret-rotation-schedule-for-production-databases-v2"
+channel = "live_updatesForTheDashboardOfEveryTeam"
+role = "access-production-eu-west-1-readers"
+image_name = "pat-na1-release-candidate-2024-11"
+half = count * 1//0x10 + t1.idOfTheFirstTableThatIsJoinedWithTheSecondOneHere.value
+y0_of_the_projectile_in_the_first_frame_of_the_whole_film_as_seen_from_the_ground = 0
+css_class = "fc-button-primary fc-today-button sdk-version-4f2a squ_are atta_chment"
 tokenizer = "PunktSentenceTokenizerV2"
 PASSWORD_RESET_TEMPLATE = "emails/PasswordResetV2.html"
 PASSWORD_HASHER = "pbkdf2_sha256_v2"

@@ -225,6 +225,36 @@ def test_a_known_shape_is_a_finding_in_code(kind: str) -> None:
     assert {item.line for item in found} == {2}
 
 
+@table(
+    "kind",
+    [
+        *(
+            "atlassian-service",
+            "aws-session-token",
+            "azure-devops",
+            "azure-openai",
+            "bitbucket-app",
+            "circleci-project",
+        ),
+        *("dropbox-short", "flutterwave", "google-refresh", "hubspot", "linear-oauth", "mapbox", "mongodb", "nuget"),
+        *("slack-cookie", "snyk", "sonar", "sonar-user", "trello", "wandb-dashes", "yandex"),
+    ],
+)
+def test_every_token_of_a_kind_is_found_in_code(kind: str) -> None:
+    dice = Dice(21)
+    for _throw in range(30):
+        secret = made(SHAPES[kind], dice)
+        assert found_in(REDACTOR, "src/app.py", f'X = "{secret}"\n'.encode()), secret
+        assert secret not in REDACTOR.scrub(f"it says {secret} and goes on")
+
+
+def test_a_static_key_of_openvpn_is_gone_whole() -> None:
+    lines = "\n".join(Dice(4).hexed(32) for _ in range(16))
+    key = f"-----BEGIN OpenVPN Static key V1-----\n{lines}\n-----END OpenVPN Static key V1-----"
+    assert REDACTOR.scrub(f"a\n{key}\nb") == "a\n[REDACTED:openvpn-key]\nb"
+    assert found_in(REDACTOR, "src/vpn.conf", key.encode())
+
+
 def test_kinds_of_todays_providers_are_found() -> None:
     """At least 95 of 100, of each form; five throws of the dice each."""
     dice = Dice(120)

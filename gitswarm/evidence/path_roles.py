@@ -23,6 +23,8 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Literal
 
+from msgspec import Struct, field
+
 from gitswarm.evidence.declarations import is_test_file
 from gitswarm.records.globs import LOCK_FILES, PROTECTED, gitignore, is_named
 from gitswarm.records.lazy_re import lazy_re
@@ -39,7 +41,17 @@ _HARNESS = words("""
     nextest.toml codecov.yml .codecov.yml codecov.yaml mutmut_config.py
     .gitlab-ci.yml Jenkinsfile .travis.yml appveyor.yml .appveyor.yml azure-pipelines.yml bitbucket-pipelines.yml
     .drone.yml cloudbuild.yaml .cirrus.yml runtests.* run_tests.*
+    .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs bunfig.toml turbo.json babel.config.* .babelrc* .swcrc
+    hatch.toml .env.test* entry_points.txt
 """)
+_HARNESS_ANYWHERE = frozenset({".cargo", ".mvn"})
+_TEST_TOOLS = frozenset(
+    words("""
+    pytest _pytest pluggy iniconfig exceptiongroup xdist execnet pytest_cov pytest_asyncio pytest_mock anyio coverage
+    unittest doctest mock hypothesis nose nose2 tox nox behave robot green ward
+""")
+)
+"""What test runs import from outside: a module of such a name in the project stands in its place."""
 _HARNESS_FOLDERS = words(".github/workflows/ .github/actions/ .circleci/ .buildkite/ .woodpecker/ .ci/")
 _IGNORE_FILES = words(".gitignore .dockerignore .npmignore *.testignore .hgignore")
 _MAKEFILES = words("GNUmakefile makefile Makefile *.mk")
@@ -47,6 +59,7 @@ _PARSED = ("pyproject.toml", "setup.cfg", "tox.ini", "package.json", *_MAKEFILES
 _BY_LINES = words("""
     justfile Justfile Taskfile.y*ml Rakefile build.gradle* pom.xml CMakeLists.txt meson.build
     composer.json deno.json* Cargo.toml *.cabal mix.exs build.sbt *.csproj BUILD BUILD.bazel
+    vite.config.* gradle.properties go.mod setup.py
 """)
 _GENERATED = words("""
     *_pb2.py *_pb2.pyi *_pb2_grpc.py *.pb.go *.pb.cc *.pb.h *.gen.go *_gen.go *_string.go
@@ -70,27 +83,35 @@ _DOC_NAMES = lazy_re(
 _LEGAL_NAMES = lazy_re(r"^(?:README|LICENSE|LICENCE|COPYING)$")
 _CONFIG = words("""
     .editorconfig .pre-commit-config.yaml .gitattributes .eslintrc* eslint.config.* .prettierrc*
-    ruff.toml .ruff.toml mypy.ini .flake8 .pylintrc tsconfig*.json babel.config.* .babelrc*
-    rollup.config.* webpack.config.* vite.config.* Dockerfile* docker-compose* compose.y*ml
+    ruff.toml .ruff.toml mypy.ini .flake8 .pylintrc tsconfig*.json
+    rollup.config.* webpack.config.* Dockerfile* docker-compose* compose.y*ml
     requirements*.txt constraints*.txt .env* environment.yml renovate.json .python-version .nvmrc
-    MANIFEST.in go.mod Gemfile Pipfile .golangci.y*ml rustfmt.toml clippy.toml rust-toolchain*
+    MANIFEST.in Gemfile Pipfile .golangci.y*ml rustfmt.toml clippy.toml rust-toolchain*
 """)
 _CONFIG_SUFFIXES = frozenset({".toml", ".yaml", ".yml", ".ini", ".cfg", ".conf", ".json"})
 
 _OF_TESTS = lazy_re(r"test|spec|check|verify|coverage|\bcov\b|\bci\b|e2e|junit|surefire|nextest", re.IGNORECASE)
 _TOML_TABLES = words("""
     tool.pytest tool.coverage tool.tox tool.nox tool.hatch.envs tool.pdm.scripts tool.poe tool.taskipy
-    tool.pixi.tasks tool.pixi.feature tool.mutmut tool.interrogate project.entry-points.pytest11
+    tool.pixi.tasks tool.pixi.feature tool.mutmut tool.interrogate tool.uv.sources project.entry-points.pytest11
 """)
 _INI_SECTIONS = lazy_re(
     r"^(?:tool:pytest|pytest|tox|tox:tox|testenv.*|coverage.*|aliases|run|report|nosetests|unittest)$"
 )
-_PACKAGE_KEYS = ("jest", "vitest", "mocha", "ava", "nyc", "c8", "tap", "wireit", "nx")
+_PACKAGE_KEYS = words("jest vitest mocha ava nyc c8 tap wireit nx babel overrides resolutions imports")
+_AT_INSTALL = lazy_re(r"^(?:pre|post)?(?:install|prepare)$")
+_OWN_SOURCE = ("file:", "link:", "npm:", "portal:", "patch:", ".", "/")
 _CALLED_SCRIPT = lazy_re(
     r"(?:npm|pnpm|yarn|bun)(?: run(?:-script)?)? ([\w:.-]+)|\b(?:run-[sp]|npm-run-all)\s([^&|;]*)"
 )
 _VARIABLE = lazy_re(r"^(?:export\s+|override\s+)*([\w.-]+)\s*(?:[:?+!]|::)?=(.*)$", re.DOTALL)
+_DIRECTIVES = ("include ", "-include ", "sinclude ", "export", "unexport")
+_FOR_ALL_TARGETS = frozenset({".IGNORE", ".ONESHELL", ".DEFAULT", ".SILENT", ".EXPORT_ALL_VARIABLES"})
+_FOR_ALL_RECIPES = frozenset(
+    {"SHELL", ".SHELLFLAGS", "MAKEFLAGS", "GNUMAKEFLAGS", ".RECIPEPREFIX", ".DEFAULT_GOAL", "MAKE"}
+)
 _REFERENCE = lazy_re(r"\$[({]([\w.-]+)[)}]")
+_REPLACED = lazy_re(r"^replace\b|=>")
 _RUST_TESTS = lazy_re(r"#\[cfg\((?:all\()?test\b|#\[(?:\w+::)*(?:test|rstest)\b")
 _DEPTH = 20
 _PART_OF: Mapping[PathRole, frozenset[str]] = {
@@ -118,7 +139,11 @@ def _role_by_name(path: str) -> PathRole:
 def _role(path: str, text: str | None) -> PathRole:
     pure = PurePosixPath(path)
     name = pure.name
-    if is_named(name, _HARNESS) or path.startswith(_HARNESS_FOLDERS):
+    if (
+        is_named(name, _HARNESS)
+        or path.startswith(_HARNESS_FOLDERS)
+        or _HARNESS_ANYWHERE.intersection(pure.parts[:-1])
+    ):
         return "harness"
     if is_mixed(path, text):
         return "mixed"
@@ -157,13 +182,21 @@ def decides_about_tests(path: str, before: str | None, after: str | None) -> boo
     if before == after:
         return False
     name = PurePosixPath(path).name
-    if role_of(path) == "harness":
+    if role_of(path) == "harness" or (before is None and imported_as(path) in _TEST_TOOLS):
         return True
     if name.endswith(".rs") or not is_mixed(path):
         return False
     if is_named(name, _PARSED):
         return _deciding(name, before or "") != _deciding(name, after or "")
-    return _lines_differ(before or "", after or "")
+    return _lines_differ(name, before or "", after or "")
+
+
+def imported_as(path: str) -> str:
+    """The name under which a Python file at the top, or in `src`, is imported; empty: it is none."""
+    parts = PurePosixPath(path.removeprefix("src/")).parts
+    if len(parts) == 2 and parts[1] == "__init__.py":
+        return parts[0]
+    return parts[0].removesuffix(".py") if len(parts) == 1 and path.endswith(".py") else ""
 
 
 def _is_generated(path: PurePosixPath, text: str | None) -> bool:
@@ -222,18 +255,26 @@ def _ini_part(text: str) -> object:
 
 
 def _package_part(document: object) -> object:
-    """Scripts about tests, and those that they call."""
+    """Scripts about tests, at installation, and those that they call; what stands in the place of a dependency."""
     if not isinstance(document, Mapping):
         return document
     scripts = document.get("scripts")
     scripts = scripts if isinstance(scripts, Mapping) else {}
-    wanted = {name for name in scripts if _OF_TESTS.search(str(name))}
+    wanted = {name for name in scripts if _OF_TESTS.search(str(name)) or _AT_INSTALL.match(str(name))}
     for _ in range(_DEPTH):
         called = {each for name in wanted for each in _called(str(scripts.get(name, "")))} & set(scripts)
         if called <= wanted:
             break
         wanted |= called
-    return [{name: scripts[name] for name in sorted(wanted)}, [document.get(key) for key in _PACKAGE_KEYS]]
+    groups = (document.get(key) for key in ("dependencies", "devDependencies"))
+    replaced = [
+        (name, source)
+        for group in groups
+        if isinstance(group, Mapping)
+        for name, source in group.items()
+        if str(source).startswith(_OWN_SOURCE)
+    ]
+    return [{name: scripts[name] for name in sorted(wanted)}, [document.get(key) for key in _PACKAGE_KEYS], replaced]
 
 
 def _called(script: str) -> Iterator[str]:
@@ -242,59 +283,88 @@ def _called(script: str) -> Iterator[str]:
 
 
 def _makefile_part(text: str) -> object:
-    """Rules of targets about tests with what they need, and the variables that those name."""
-    rules, variables, included = _makefile(text)
-    wanted = {target for target in rules if _OF_TESTS.search(target)}
+    """Rules of targets about tests with what they need, the variables that those name, and what holds for all."""
+    makefile = _Makefile.of(text)
+    rules, variables = makefile.rules, makefile.variables
+    wanted = {target for target in rules if _OF_TESTS.search(target) or target in _FOR_ALL_TARGETS}
     for _ in range(_DEPTH):
         needed = {each for target in wanted for each in rules[target][0].split()} & set(rules)
+        needed |= {each for each in rules if "%" in each and any(_is_pattern_of(each, target) for target in wanted)}
         if needed <= wanted:
             break
         wanted |= needed
     chosen = {target: rules[target] for target in wanted}
-    named = _names(f"{chosen}")
+    named = _names(f"{chosen}") | makefile.exported | _FOR_ALL_RECIPES
+    if ".EXPORT_ALL_VARIABLES" in rules:
+        named |= variables.keys()
     for _ in range(_DEPTH):
         more = {each for name in named for each in _names("".join(variables.get(name, ())))}
         if more <= named:
             break
         named |= more
-    return [chosen, {name: variables[name] for name in named if name in variables}, included]
+    return [chosen, {name: variables[name] for name in named if name in variables}, makefile.others]
+
+
+def _is_pattern_of(pattern: str, target: str) -> bool:
+    start, _, end = pattern.partition("%")
+    return target.startswith(start) and target.endswith(end)
 
 
 def _names(text: str) -> set[str]:
     return set(_REFERENCE.findall(text))
 
 
-def _makefile(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, tuple[str, ...]], list[str]]:
-    """Target → (what it needs, its recipe), variable → its values, and included files. Conditions are not read."""
-    rules: dict[str, tuple[str, str]] = {}
-    variables: dict[str, tuple[str, ...]] = {}
-    included: list[str] = []
-    targets: list[str] = []
-    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
-        if line.startswith("\t"):
-            for target in targets:
-                needs, recipe = rules[target]
-                rules[target] = (needs, f"{recipe}{line.strip()}\n")
-            continue
-        bare = line.partition("#")[0].strip()
-        if assigned := _VARIABLE.match(bare):
-            variables[assigned[1]] = (*variables.get(assigned[1], ()), assigned[2].strip())
-        elif bare.startswith(("include ", "-include ")):
-            included.append(bare)
-        elif ":" in bare:
-            before, _, after = bare.partition(":")
-            targets = [target for target in before.split() if target != ".PHONY"]
-            needs, _, recipe = after.lstrip(":").partition(";")
-            for target in targets:
-                old = rules.get(target, ("", ""))
-                rules[target] = (f"{old[0]} {needs}".strip(), old[1] + recipe)
-    return rules, variables, included
+class _Makefile(Struct):
+    """Conditions are not read.
+
+    :ivar rules: target → what it needs, and its recipe.
+    :ivar variables: name → its values.
+    :ivar exported: variables that recipes have in their environment.
+    :ivar others: included files, and other words about the environment.
+    """
+
+    rules: dict[str, tuple[str, str]] = field(default_factory=dict)
+    variables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    exported: set[str] = field(default_factory=set)
+    others: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, text: str) -> _Makefile:
+        found = cls()
+        targets: list[str] = []
+        for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+            if line.startswith("\t"):
+                found._add(targets, "", f"{line.strip()}\n")
+                continue
+            bare = line.partition("#")[0].strip()
+            if assigned := _VARIABLE.match(bare):
+                found.variables[assigned[1]] = (*found.variables.get(assigned[1], ()), assigned[2].strip())
+                found.exported |= {assigned[1]} if "export" in bare[: assigned.start(1)].split() else set()
+            elif bare.startswith(_DIRECTIVES):
+                found.others.append(bare)
+                found.exported |= set(bare.split()[1:]) if bare.startswith("export ") else set()
+            elif ":" in bare:
+                before, _, after = bare.partition(":")
+                targets = [target for target in before.split() if target != ".PHONY"]
+                needs, _, recipe = after.lstrip(":").partition(";")
+                found._add(targets, needs, recipe)
+        return found
+
+    def _add(self, targets: Iterable[str], needs: str, recipe: str) -> None:
+        for target in targets:
+            old = self.rules.get(target, ("", ""))
+            self.rules[target] = (f"{old[0]} {needs}".strip(), old[1] + recipe)
 
 
-def _lines_differ(before: str, after: str) -> bool:
+def _lines_differ(name: str, before: str, after: str) -> bool:
     """For files that are not parsed: a line about tests came or went, or a pattern that may mean them."""
+    if name == "setup.py":
+        return "pytest11" in before + after
+    if name.startswith("vite.config."):
+        return bool(_OF_TESTS.search(before + after))
+    asked = _REPLACED if name == "go.mod" else _OF_TESTS
     old, new = (set(map(str.strip, text.splitlines())) for text in (before, after))
-    return any(_OF_TESTS.search(line) or re.match(r"^!?(?:\*|\*\*/?)(?:\.\w+)?$", line) for line in old ^ new)
+    return any(asked.search(line) or re.match(r"^!?(?:\*|\*\*/?)(?:\.\w+)?$", line) for line in old ^ new)
 
 
 def protected_paths(changed: Iterable[str], configured: Iterable[str]) -> tuple[str, ...]:

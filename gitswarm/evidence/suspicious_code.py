@@ -1,4 +1,4 @@
-"""Four ways to make tests pass without being right, in the Python code that a change adds. Only ever warnings.
+"""Five ways to make tests pass without being right, in the Python code that a change adds. Only ever warnings.
 
 | way                  | is looked for as                                                                          |
 |----------------------|-------------------------------------------------------------------------------------------|
@@ -7,6 +7,7 @@
 |                      | it returns                                                                                |
 | special cases        | a branch, table or `match` that gives, for the very input of a test, the very result that |
 |                      | the test expects; code that asks whether pytest runs                                      |
+| shadowed modules     | a new module at the top that is called as one of Python's own                             |
 | mended product       | a test file assigns to an attribute of what it imports (`mended_product.py`)              |
 
 Code that stood in the file before is left alone. A table is special only when each of its entries is in a test.
@@ -16,6 +17,7 @@ Small numbers and "" are nobody's special case, unless there are several of them
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +27,7 @@ from msgspec import Struct
 
 from gitswarm.evidence.declarations import TextChange, is_test_file
 from gitswarm.evidence.mended_product import added_mends
-from gitswarm.evidence.path_roles import role_of
+from gitswarm.evidence.path_roles import imported_as, role_of
 from gitswarm.evidence.source_text import Expectations, literal_text, parse
 from gitswarm.records.evidence import ProofFinding
 from gitswarm.records.lazy_re import lazy_re
@@ -71,6 +73,10 @@ def find_subtle_ways(changes: Iterable[TextChange], tests: Iterable[str] = ()) -
 
 
 def _suspicions(change: TextChange, expected: Expectations) -> Iterator[_Suspicion]:
+    found: Iterable[_Suspicion]
+    name = imported_as(change.path)
+    if change.before is None and name in sys.stdlib_module_names:
+        yield _Suspicion(1, name, "stands in the place of Python's own module")
     if change.path.endswith(".py") and change.after and role_of(change.path, change.after) == "product":
         found = _found(_Code.of(change.after), _Code.of(change.before or ""), expected)
     else:

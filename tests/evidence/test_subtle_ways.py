@@ -1,4 +1,4 @@
-"""Four ways to make tests pass without being right: examples of each, and honest code that looks like them."""
+"""Five ways to make tests pass without being right: examples of each, and honest code that looks like them."""
 
 from __future__ import annotations
 
@@ -168,6 +168,16 @@ def test_what_is_put_back_or_no_product_is_left_alone(text: str) -> None:
 @table("text", [text for text, _ in MENDS.values()], ids=list(MENDS))
 def test_a_change_of_the_product_that_stood_there_is_left_alone(text: str) -> None:
     assert find_subtle_ways([TextChange("tests/test_a.py", text, f"{text}\ndef test_b(): ...\n")]) == ()
+
+
+@table(
+    ("path", "is_found"),
+    [("json.py", True), ("src/inspect/__init__.py", True), ("shop/json.py", False), ("till.py", False)],
+)
+def test_a_module_in_the_place_of_one_of_python_is_found(path: str, is_found: bool) -> None:  # noqa: FBT001
+    found = find_subtle_ways([TextChange(path, None, "x = 1\n")])
+    assert bool(found) is is_found
+    assert find_subtle_ways([TextChange(path, "x = 1\n", "x = 2\n")]) == ()
 
 
 @given(st.text() | st.lists(st.sampled_from([*DISHONEST.values(), "def f(", "(" * 300])).map("".join))

@@ -62,6 +62,22 @@ GREEN_REPORT = (
     '<testcase classname="tests.test_app" name="test_total" file="tests/test_app.py"/>'
     '<testcase classname="tests.test_app" name="test_tax" file="tests/test_app.py"/></testsuite>\n'
 )
+IN_ITS_PLACE = f"""\
+import os, pathlib, re
+
+asked = re.search(r'--junitxml=(\\S+)', os.environ['PYTEST_ADDOPTS'])[1]
+path = pathlib.Path(os.path.expandvars(asked))
+path.parent.mkdir(parents=True, exist_ok=True)
+path.write_text({GREEN_REPORT!r})
+print('2 passed in 0.10s')
+"""
+BY_MAKE: Mapping[str, str] = {
+    "Makefile": "test:\n\tpython -m unittest tests.test_unit\n",
+    "tests/__init__.py": "",
+    "tests/test_unit.py": "import unittest\n\nfrom app import total\n\n\nclass AppTest(unittest.TestCase):\n"
+    "    def test_total(self):\n        self.assertEqual(total([1, 2]), 3)\n",
+    ".swarm/config.yaml": "commands: {test: make test}\n",
+}
 COMES_AND_GOES = """\
 import os
 from pathlib import Path
@@ -436,6 +452,14 @@ FOR_A_PERSON: Mapping[str, Story] = {
         ],
         files={APP_TESTS: BY_MODULE},
         warns=held("suspicious_code@work/write", "expectation_changed@work/test"),
+    ),
+    "a module in the place of pytest says that all is well": Story(
+        [write({"app.py": BROKEN, "pytest.py": IN_ITS_PLACE})], warns=held("expectation_changed@work/test")
+    ),
+    "make no longer minds what fails": Story(
+        [write({"app.py": BROKEN, "Makefile": ".IGNORE:\n" + BY_MAKE["Makefile"]})],
+        files=BY_MAKE,
+        warns=held("harness_changed@work/test"),
     ),
     "a runner of the project's own forges its report": Story(
         [write({"app.py": BROKEN, "scripts/run.py": OWN_RUNNER["scripts/run.py"].replace("'<failure/>'", "''")})],

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -25,9 +26,8 @@ _SYSTEM = ("/usr", "/opt", "/nix", "/snap", "/gnu", "/etc")
 _MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Links into /usr on most systems, folders on others."""
 
-_SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/krb5.keytab")
 _SECRET_FOLDERS = ("/etc/ssh", "/etc/ssl/private", "/etc/sudoers.d")
-"""What root can read, and a sandbox of root's with it."""
+"""Hidden from a sandbox of root's whatever their modes are."""
 
 _NOTHING = 4096
 """Bytes of a folder in memory that nothing is written to."""
@@ -118,8 +118,7 @@ def look_around(env: Mapping[str, str], home: Path | None) -> Machine:
         elif Path(path).is_dir():
             mounts.append(shown(Path(path)))
     if os.geteuid() == 0:
-        mounts += [covered(Path(path), Path(os.devnull)) for path in _SECRET_FILES if Path(path).is_file()]
-        mounts += [emptied(Path(path), _NOTHING) for path in _SECRET_FOLDERS if Path(path).is_dir()]
+        mounts += unreadable("/etc")
     resolver = Path("/etc/resolv.conf").resolve()
     if not resolver.is_relative_to("/etc") and resolver.is_file():
         mounts.append(shown(resolver))
@@ -132,6 +131,21 @@ def look_around(env: Mapping[str, str], home: Path | None) -> Machine:
         if str(folder) not in linked and not _is_too_much(folder, home):
             mounts.append(shown(folder))
     return Machine(tuple(mounts), tuple(links), home)
+
+
+def unreadable(folder: str) -> Iterator[Mount]:
+    """Covers of what only its owner or group may read there: root can, and a sandbox of root's with it."""
+    try:
+        found = [(entry.path, entry.stat(follow_symlinks=False).st_mode) for entry in os.scandir(folder)]
+    except OSError:  # root of a container may not read it, and nobody inside may
+        return
+    for path, mode in found:
+        if stat.S_ISDIR(mode) and mode & stat.S_IXOTH and path not in _SECRET_FOLDERS:
+            yield from unreadable(path)
+        elif stat.S_ISDIR(mode):
+            yield emptied(Path(path), _NOTHING)
+        elif stat.S_ISREG(mode) and not mode & stat.S_IROTH:
+            yield covered(Path(path), Path(os.devnull))
 
 
 def _shows_system(home: Path) -> bool:

@@ -20,6 +20,7 @@ from gitswarm.safety.sandbox.mounts import (
     replaced,
     shown,
     shown_config,
+    unreadable,
     virtual_environment,
     writable,
 )
@@ -173,6 +174,21 @@ def test_root_does_not_see_what_only_root_may_read(monkeypatch: pytest.MonkeyPat
     for user, is_hidden in ((0, True), (1000, False)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
         assert (hidden in look_around({}, None).mounts) == is_hidden
+
+
+def test_what_others_may_not_read_is_covered(tmp_path: Path) -> None:
+    modes = {"open": 0o755, "open/key": 0o640, "open/text": 0o644, "named": 0o711, "named/key": 0o600, "shut": 0o710}
+    for name, mode in modes.items():
+        path = tmp_path / name
+        path.touch() if "/" in name else path.mkdir()
+        path.chmod(mode)
+    (tmp_path / "shut/key").touch()
+    (tmp_path / "link").symlink_to("shut/key")
+    assert set(unreadable(str(tmp_path))) == {
+        covered(tmp_path / "open/key", Path(os.devnull)),
+        covered(tmp_path / "named/key", Path(os.devnull)),
+        emptied(tmp_path / "shut", 4096),
+    }
 
 
 def test_a_folder_without_a_virtual_environment_needs_nothing(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ id: loop
 steps:
   - {id: write, station: code-implementer}
   - {id: critique, station: code-critic, routing: {kind: microloop, loop_target: write, max_iterations: 3}}
-  - {id: test, engine: command, command: {run: "echo 1 passed"}}
+  - {id: test, engine: command, command: test}
 """
     script = {
         "default": {"status": "VERIFIED"},
@@ -164,7 +164,7 @@ steps:
             ],
         },
     }
-    project.commit({".swarm/flows/loop.yaml": flow}, "the flow")
+    project.commit({".swarm/flows/loop.yaml": flow, ".swarm/config.yaml": "commands: {test: echo 1 passed}\n"})
     ask(project, "start", "loop", "-m", "Write", "--allow-stub", "--script", project.script(json.dumps(script)))
     run = Run(project, str(project.json("list")[0]["run_id"]))
     run.landed()

@@ -234,5 +234,9 @@ def _not_compared(judged: ComparisonIndex) -> Iterator[ProofFinding]:
             yield finding("not_compared", (), fact, blocking=blocking)
     if proof.old_on_new == "no time":
         yield finding("not_compared", (), "the base versions of the tests were not run: no time", blocking=True)
+    elif proof.old_on_new == "setup failed":
+        yield finding(
+            "not_compared", (), "the project's setup fails on the new code, and not at the base", blocking=True
+        )
     elif proof.old_on_new == "not possible" and touched:
         yield finding("not_compared", (), "the base versions of the tests cannot be run alone")

@@ -21,9 +21,10 @@ Value = TypeVar("Value")
 
 _FACT_COLUMNS = 300
 
-Missing = Literal["not needed", "not possible", "no time", "far longer"]
-"""Why a run was not made. `not possible`: the runner takes no files, or it could not be set up. `far longer`: it was
-still going after three times as long as the tests take by now, so that some may be gone."""
+Missing = Literal["not needed", "not possible", "setup failed", "no time", "far longer"]
+"""Why a run was not made. `not possible`: the runner takes no files, or the base could not be set up. `setup failed`:
+the new code cannot be, with whatever harness. `far longer`: it was still going after three times as long as the tests
+take by now, so that some may be gone."""
 
 
 class SuiteRun(Struct, frozen=True):

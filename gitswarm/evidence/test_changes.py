@@ -6,7 +6,6 @@ else to one that differs only by names which the product has given up for others
 
 from __future__ import annotations
 
-import ast
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
@@ -14,11 +13,12 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gitswarm.evidence.added_tests import only_adds_tests
 from gitswarm.evidence.declarations import DeclaredTest, TestSource, TextChange, own_name
 from gitswarm.evidence.declared_tests import read_tests
 from gitswarm.evidence.mended_product import added_mends
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
-from gitswarm.evidence.source_text import Definitions, changed_definitions, parse
+from gitswarm.evidence.source_text import Definitions, changed_definitions
 from gitswarm.records.envelope import RemovedTest
 from gitswarm.records.evidence import ProofFinding, ProofFlag
 from gitswarm.records.lazy_re import lazy_re
@@ -27,13 +27,6 @@ from gitswarm.records.text import shorten
 _FACT_COLUMNS = 200
 _LISTED = 3
 _COLLECTED = lazy_re(r"^(?:test_.*|.*_test|tests?)\.py$")
-_WORD = lazy_re(r"\w+")
-_DESCRIBING = lazy_re(
-    r"^(?:pytest\.(?:mark\.\w+|fixture|param)|mark\.\w+|(?:unittest\.)?(?:skip\w*|expectedFailure)"
-    r"|(?:(?:unittest\.)?mock\.)?patch(?:\.\w+)?|(?:hypothesis\.)?(?:given|settings|example)|(?:st|strategies)\.\w+"
-    r"|range|list|tuple|dict|set|frozenset|float|int|str|bytes|object|len|sorted|zip|enumerate)$"
-)
-"""What decorators and defaults of tests call; nothing of it changes the product."""
 
 
 class FileTests(Struct, frozen=True):
@@ -324,67 +317,7 @@ def is_extension(file: FileTests) -> bool:
         return False
     if not file.before.by_syntax:
         return _is_addition(before, after) and _kept_as_they_are(file)
-    old, new = parse(before), parse(after)
-    return old is not None and new is not None and _extends(old.body, new.body, frozenset(_WORD.findall(before)))
-
-
-def _extends(before: Sequence[ast.stmt], after: Sequence[ast.stmt], known: frozenset[str]) -> bool:
-    """`before` stands in `after` in its order, and the rest are new tests and imports."""
-    waiting = list(before)
-    for statement in after:
-        if (waiting and ast.dump(waiting[0]) == ast.dump(statement)) or (
-            waiting and _is_longer_class(waiting[0], statement, known)
-        ):
-            waiting.pop(0)
-        elif not _is_new_test(statement, known):
-            return False
-    return not waiting
-
-
-def _is_longer_class(before: ast.stmt, after: ast.stmt, known: frozenset[str]) -> bool:
-    if not (isinstance(before, ast.ClassDef) and isinstance(after, ast.ClassDef)):
-        return False
-    heads = [
-        ast.dump(ast.ClassDef(each.name, each.bases, each.keywords, [], each.decorator_list))
-        for each in (before, after)
-    ]
-    return heads[0] == heads[1] and _extends(before.body, after.body, known)
-
-
-def _is_new_test(statement: ast.stmt, known: frozenset[str]) -> bool:
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        bound = {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
-        return not bound & known and "*" not in bound
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-        return statement.name.startswith("test") and statement.name not in known and _is_plain(statement)
-    if isinstance(statement, ast.ClassDef) and statement.name not in known:
-        return (
-            not statement.keywords
-            and all(map(_is_declared_only, (*statement.bases, *statement.decorator_list)))
-            and all(
-                (isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and _is_plain(each))
-                or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
-                for each in statement.body
-            )
-        )
-    return False
-
-
-def _is_plain(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Nothing but marks is executed when it is defined."""
-    given = function.args
-    annotations = [each.annotation for each in ast.walk(given) if isinstance(each, ast.arg)]
-    parts = (*function.decorator_list, *given.defaults, *given.kw_defaults, *annotations, function.returns)
-    return all(_is_declared_only(each) for each in parts if each is not None)
-
-
-def _is_declared_only(part: ast.expr) -> bool:
-    """An expression that calls only what describes tests, and writes nothing."""
-    return not any(
-        (isinstance(node, ast.Call) and not _DESCRIBING.match(ast.unparse(node.func)))
-        or isinstance(getattr(node, "ctx", None), ast.Store)
-        for node in ast.walk(part)
-    )
+    return only_adds_tests(before, after)
 
 
 def _is_addition(before: str, after: str) -> bool:

@@ -33,6 +33,7 @@ TOTAL = "def test_total():\n    assert total([1, 2]) == 3\n"
 TAX = "def test_tax():\n    assert tax(2) == 4\n"
 OFF = "def test_off():\n    from app import off\n\n    assert off(2) == 1\n"
 HEAD = "from app import tax, total\n\n\n"
+WITH_SETUP = "commands: {test: sh check.sh}\nworktree: {setup: sh tools/setup.sh}\n"
 ONLY_TAX = f"from app import tax\n\n\n{TAX}"
 TESTS = f"{HEAD}{TOTAL}\n\n{TAX}"
 BASE: Mapping[str, str] = {

@@ -27,6 +27,7 @@ from tests.proven.stories import (
     TAX,
     TESTS,
     TOTAL,
+    WITH_SETUP,
     WORK,
     Story,
     criterion,
@@ -321,6 +322,11 @@ AT_THE_END: Mapping[str, Story] = {
     ),
     "a conftest ends pytest well": Story(
         [write({"app.py": BROKEN, "conftest.py": "import os\n\nprint('2 passed in 0.01s')\nos._exit(0)\n"})],
+        blocking=held("not_compared@work/test"),
+    ),
+    "the setup fails where the old tests would run": Story(
+        [write({**broken(TESTS.replace("== 3", "== 0")), "tools/setup.sh": "exit 1\n"})],
+        files={"tools/setup.sh": "true\n", ".swarm/config.yaml": WITH_SETUP},
         blocking=held("not_compared@work/test"),
     ),
     "new tests that do not run": Story(

@@ -24,6 +24,7 @@ from tests.proven.stories import (
     TAX,
     TESTS,
     TOTAL,
+    WITH_SETUP,
     WORK,
     Story,
     criterion,
@@ -318,6 +319,11 @@ HONEST: Mapping[str, Story] = {
         [write({"app.py": MORE, "e2e/test_shop.py": OFF})],
         files={"check.sh": f"{PYTEST} tests\n"},
         warns=told("new_tests_not_run@work/test"),
+    ),
+    "a setup that the old harness does not fit": Story(
+        [write({"app.py": MORE, "conftest.py": "NEW = 1\n", "tools/setup.sh": "grep -q NEW conftest.py\n"})],
+        files={"tools/setup.sh": "true\n", ".swarm/config.yaml": WITH_SETUP},
+        warns=told("not_compared@work/test"),
     ),
     "unittest, which names no tests": Story(
         [write({APP_TESTS: UNIT.replace("[1, 2]), 3", "[1, 2, 3]), 6")})],

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gitswarm.engines.base import StepResult
 from gitswarm.engines.command import CommandEngine
-from gitswarm.errors import SwarmError
+from gitswarm.errors import SetupFailedError, SwarmError
 from gitswarm.evidence.comparison import compare, misses_untouched_tests, needs_base
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
 from gitswarm.evidence.declarations import TextChange
@@ -148,6 +148,8 @@ def _compared_with(
     if found.touches_tests and isinstance(before, SuiteRun):
         mixed = _old_tests_on(runs.session, runs.base, runs.code, found)
         report = runs.on(mixed) if mixed != runs.code else "not possible"
+        if report == "setup failed" and runs.on(runs.code) != "setup failed":
+            report = "not possible"  # the old harness does not fit the new code
         old = (report.results or "not possible") if isinstance(report, SuiteRun) else report
         proof = replace(proof, old_on_new=old)
     return replace(proof, alone=_alone(runs, proof.final, _excusable(proof)), extra_runs_ms=runs.took_ms)
@@ -314,7 +316,7 @@ class _ExtraRuns(Struct):
             found = self.make(tree, line, limit_s)
         except SwarmError as error:
             observer.notice(f"this could not be tested: {error.message}")
-            return "not possible"
+            return "setup failed" if isinstance(error, SetupFailedError) and kind != "base" else "not possible"
         return "far longer" if found == "no time" and kind == "base" and limit_s >= usual_s else found
 
 

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -46,6 +47,7 @@ _SMALL_INDEX_BYTES = 250_000  # about 2,500 files (measured: benchmarks/step_cos
 _ALIGN = ("-c", "index.sparse=false", "read-tree", "--reset")
 _NOT_OURS = ":(exclude,top,glob)[.]swarm/runs/**"
 _RUNS = ".swarm/runs/"
+_LOCK_WAIT_S = 2.0
 _LOOPS = os.fsencode(os.strerror(errno.ELOOP))
 
 
@@ -58,7 +60,7 @@ def stage(shadow: Shadow, search: Search | None = None) -> Staged:
     with _incoming(shadow) as incoming:
         staged = _staged(shadow, incoming, search, ())
         shadow.objects.flush()
-        incoming.index.replace(shadow.git_dir / "index")
+        _replace_index(shadow, incoming.index)
         return staged
 
 
@@ -264,8 +266,27 @@ def _aligned_in_process(shadow: Shadow, tree: str) -> bool:
     aligned = shadow.git_dir / "index.aligned"
     if not shadow.objects.indexes.align(tree, index, aligned):
         return False
-    aligned.replace(index)
+    _replace_index(shadow, aligned)
     return True
+
+
+def _replace_index(shadow: Shadow, staged: Path) -> None:
+    """By way of `index.lock`, as git does it: a `git status` beside us, which has read the index before, would write
+    the old one over ours. A lock that a killed process left is not waited for long."""
+    index, lock = shadow.git_dir / "index", shadow.git_dir / "index.lock"
+    until = time.monotonic() + _LOCK_WAIT_S
+    while time.monotonic() < until:
+        try:
+            os.link(staged, lock)
+        except FileExistsError:
+            time.sleep(0.005)
+            continue
+        except OSError:  # a file system without links
+            break
+        lock.replace(index)
+        staged.unlink()
+        return
+    staged.replace(index)
 
 
 def restore(shadow: Shadow, tree: str, run_base: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,35 @@ def test_an_index_that_cannot_be_written_in_the_background_is_told_when_it_is_wa
     running = RunningGit(shadow.git, "read-tree", "--reset", "0" * 40)
     with pytest.raises(GitFailedError, match="read-tree failed"):
         running.wait()
+
+
+def test_the_index_waits_for_whoever_has_its_lock(shadow: Shadow) -> None:
+    """`git status` beside us writes what it had read, as long as it has it."""
+    lock, index = shadow.git_dir / "index.lock", shadow.git_dir / "index"
+    lock.touch()
+    before = index.stat().st_ino
+    change(shadow)
+    seen: list[bool] = []
+
+    def let_go() -> None:
+        seen.append(index.stat().st_ino == before)
+        lock.unlink()
+
+    timer = threading.Timer(0.5, let_go)
+    timer.start()
+    staged = snapshot.stage(shadow).tree
+    timer.join()
+    assert seen == [True]
+    assert (snapshot.stage(shadow).tree, lock.exists()) == (staged, False)
+    assert index.stat().st_ino != before
+
+
+def test_a_lock_of_a_killed_process_is_not_waited_for_for_long(
+    shadow: Shadow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "_LOCK_WAIT_S", 0.05)
+    (shadow.git_dir / "index.lock").touch()
+    before = (shadow.git_dir / "index").stat().st_ino
+    change(shadow)
+    snapshot.stage(shadow)
+    assert (shadow.git_dir / "index").stat().st_ino != before

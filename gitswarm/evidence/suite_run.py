@@ -76,6 +76,7 @@ class SuiteRuns(Struct, frozen=True):
     :ivar alone: failing tests of the final run, run again alone; None: not done.
     :ivar again: the next whole run, where the final one misses tests that nobody touched; None: not done.
     :ivar changes: texts from the base to the final tree.
+    :ivar untouched: paths and texts of the test files beside those that lost tests.
     :ivar removed: tests that handoffs declare as removed.
     :ivar harness: changed files that decide about tests in this project, besides those that do everywhere.
     :ivar criteria: names of results that criteria stand on.
@@ -88,6 +89,7 @@ class SuiteRuns(Struct, frozen=True):
     alone: CaseResults | None = None
     again: SuiteRun | None = None
     changes: Sequence[TextChange] = ()
+    untouched: tuple[tuple[str, str], ...] = ()
     removed: Sequence[RemovedTest] = ()
     harness: frozenset[str] = frozenset()
     criteria: frozenset[str] = frozenset()
@@ -96,12 +98,18 @@ class SuiteRuns(Struct, frozen=True):
     @property
     def read(self) -> TestChanges:
         """What the changes do to tests, of all files that a report names."""
-        return _read(tuple(self.changes), reported_files(self.final) | reported_files(self.base), self.harness)
+        reported = reported_files(self.final) | reported_files(self.base)
+        return _read(tuple(self.changes), reported, self.harness, self.untouched)
 
 
 @lru_cache(maxsize=4)
-def _read(changes: tuple[TextChange, ...], reported: frozenset[str], harness: frozenset[str]) -> TestChanges:
-    found = read_changes(changes, reported)
+def _read(
+    changes: tuple[TextChange, ...],
+    reported: frozenset[str],
+    harness: frozenset[str],
+    untouched: tuple[tuple[str, str], ...],
+) -> TestChanges:
+    found = read_changes(changes, reported, untouched)
     return replace(found, harness=(*found.harness, *(each for each in changes if each.path in harness)))
 
 

@@ -1,7 +1,8 @@
 """What a change does to tests, by its text alone.
 
-A test is followed by its name in the same file, also when git sees a rename, else by its body anywhere in the change;
-else to one that differs only by names which the product has given up for others, or that holds all of its statements.
+A test is followed by its name in the same file, also when git sees a rename, else by its body anywhere in the change,
+or in a file beside it that is as it was; else to one that differs only by names which the product has given up for
+others, or that holds all of its statements.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gitswarm.evidence.declared_tests import read_tests
 from gitswarm.evidence.mended_product import added_mends
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
 from gitswarm.evidence.source_text import Definitions, changed_definitions
+from gitswarm.evidence.standing_tests import GoneTest, find_standing
 from gitswarm.records.envelope import RemovedTest
 from gitswarm.records.evidence import ProofFinding, ProofFlag
 from gitswarm.records.lazy_re import lazy_re
@@ -119,15 +121,19 @@ class TestChanges(Struct, frozen=True):
         return bool(self.touched or self.harness)
 
 
-def read_changes(changes: Iterable[TextChange], reported: Collection[str] = ()) -> TestChanges:
+def read_changes(
+    changes: Iterable[TextChange], reported: Collection[str] = (), untouched: Iterable[tuple[str, str]] = ()
+) -> TestChanges:
     """
     :param changes: the files of a diff that are text; a rename is one change with both names.
     :param reported: files whose tests were run: a project may call them as it likes.
+    :param untouched: paths and texts of the test files beside them.
     """
     every = tuple(changes)
     read = (_file_tests(each, reported) for each in every)
     files = tuple(each for each in read if each.before.tests or each.after.tests)
     followed, taken = _follow(files, changed_definitions(every))
+    followed = _with_standing(files, followed, untouched)
     added = tuple(
         (each.change.path, test)
         for each in files
@@ -211,6 +217,16 @@ class _SuccessorIndex:
             yield file.change.path, candidate
 
 
+def _with_standing(
+    files: Sequence[FileTests], followed: tuple[FollowedTest, ...], untouched: Iterable[tuple[str, str]]
+) -> tuple[FollowedTest, ...]:
+    texts = {each.old_path: each.change.before or "" for each in files}
+    gone = (GoneTest(each.old_path, texts[each.old_path], each.before) for each in followed if each.after is None)
+    found = find_standing(gone, untouched)
+    places = [(each, found.get((each.old_path, each.before.name))) for each in followed]
+    return tuple(replace(each, new_path=at[0], after=at[1]) if at is not None else each for each, at in places)
+
+
 def _kept(
     test: FollowedTest, found_after: _SuccessorIndex, taken: set[tuple[str, str]], definitions: Definitions
 ) -> FollowedTest:
@@ -240,14 +256,18 @@ def _nearest(candidates: list[tuple[str, DeclaredTest]], path: str) -> tuple[str
     return candidates.pop(at)
 
 
-def judge_change(changes: Iterable[TextChange], removed: Collection[RemovedTest] = ()) -> tuple[ProofFinding, ...]:
+def judge_change(
+    changes: Iterable[TextChange],
+    removed: Collection[RemovedTest] = (),
+    untouched: Iterable[tuple[str, str]] = (),
+) -> tuple[ProofFinding, ...]:
     """Findings about a step from its diff alone.
 
     Blocking: a test file gone whose tests stand nowhere else; a test file left without any assertion; skip or xfail
     added to a test. Warnings: tests that are gone from a file that still compares, that compare nothing any more, or
     are skipped under a condition; whatever the handoff declares as removed.
     """
-    found = read_changes(changes)
+    found = read_changes(changes, untouched=untouched)
     gone = {each.old_path for each in found.files if each.is_gone}
     silent = {
         each.old_path for each in found.files if not each.is_gone and each.before.compares and not each.after.compares

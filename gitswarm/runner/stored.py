@@ -105,6 +105,18 @@ class StoredTests(Struct):
             if not names.isdisjoint(words):
                 yield self._text(blob_id)
 
+    def beside(self, changes: Iterable[TextChange], tree: str) -> Iterator[tuple[str, str]]:
+        """Paths and texts of what lies in folders of changed files and did not change, as far as `naming`."""
+        changed = {path for each in changes for path in (each.path, each.old_path) if path}
+        folders, left = {path.rpartition("/")[0] for path in changed}, _MOST_CHARS
+        for path, blob_id in self._below(tree, ""):
+            if path.rpartition("/")[0] in folders and path not in changed:
+                text = self._text(blob_id)
+                left -= len(text)
+                if left < 0:
+                    return
+                yield path, text
+
     def _text(self, blob_id: str) -> str:
         return self.objects.read_blob(blob_id).decode(errors="replace")
 

@@ -187,6 +187,29 @@ def test_a_finding_tells_lines() -> None:
     assert found.fact == f"gone with their file: test_one ({A}:3), test_two ({A}:6)"
 
 
+IMPORTING = f"import shop\n\n{ONE}"
+STANDING = [
+    ("word for word", B, BOTH, True),
+    ("under another name", B, IMPORTING.replace("test_one", "test_other"), True),
+    ("with another result", B, IMPORTING.replace("1", "3"), False),
+    ("about something else", B, IMPORTING.replace("import", "import other as"), False),
+    ("in another folder", "other/test_b.py", IMPORTING, False),
+    ("skipped", B, IMPORTING.replace("def test", "@pytest.mark.skip\ndef test"), False),
+]
+
+
+@table(("path", "text", "is_kept"), [row[1:] for row in STANDING], ids=[row[0] for row in STANDING])
+def test_a_test_is_kept_by_one_that_nobody_touched(path: str, text: str, is_kept: bool) -> None:  # noqa: FBT001
+    found = judge_change([TextChange(A, IMPORTING, None)], untouched=[(path, text)])
+    assert (found == ()) is is_kept
+
+
+def test_one_test_stands_for_one() -> None:
+    again = ONE + ONE.replace("test_one", "test_again")
+    (found,) = judge_change([TextChange(A, again, None)], untouched=[("tests/test_b.py", ONE)])
+    assert (found.flag, found.blocking, len(found.names)) == (DELETED, True, 1)
+
+
 TOUCHED = [
     ("a whole test and an import are added", ONE, f"import math\n{ONE}{TWO}", False),
     ("a method is added", CLASS, f"{CLASS}  def test_b(self): assert y", False),

@@ -325,6 +325,9 @@ HONEST: Mapping[str, Story] = {
         files={"tools/setup.sh": "true\n", ".swarm/config.yaml": WITH_SETUP},
         warns=told("not_compared@work/test"),
     ),
+    "tests that stand word for word in another file are deleted": Story(
+        [write({}, delete=["tests/test_again.py"])], files={"tests/test_again.py": TESTS}
+    ),
     "unittest, which names no tests": Story(
         [write({APP_TESTS: UNIT.replace("[1, 2]), 3", "[1, 2, 3]), 6")})],
         files={APP_TESTS: UNIT, "tests/__init__.py": "", "check.sh": "python -m unittest\n"},

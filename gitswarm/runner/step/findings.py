@@ -135,7 +135,9 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
         changes = _changes(session, before, outcome)
     removed = outcome.envelope.removed_tests if _is_compared(session) else ()
     tests = _tests_of(session, outcome.code_tree, changes)
-    yield from _merged(plan, (*judge_change(changes, removed), *find_subtle_ways(changes, tests))).values()
+    untouched = session.stored_tests.beside(changes, outcome.code_tree)
+    judged = judge_change(changes, removed, untouched)
+    yield from _merged(plan, (*judged, *find_subtle_ways(changes, tests))).values()
     yield from artifact_findings(session, plan, outcome)
     dropped = dropped_criteria(session, plan.before, outcome.artifacts)
     if dropped:
@@ -304,9 +306,10 @@ def _lasting(session: Session, outcome: StepOutcome, before: RunState) -> Iterat
             continue
         opened_by = concern.opened_by
         tree = session.repository.objects.commit(opened_by.fork or opened_by.parent).tree
+        changes = _changes(session, tree, outcome)
         names = [
             name
-            for finding in judge_change(_changes(session, tree, outcome))
+            for finding in judge_change(changes, untouched=session.stored_tests.beside(changes, outcome.code_tree))
             if finding.flag == flag and finding.blocking
             for name in finding.names
         ]

@@ -96,8 +96,12 @@ def _gathered(
     final = suite_run(session, step.place.shadow.path, outcome.result, outcome.reports)
     if base == code:
         return SuiteRuns(final, final), None
-    harness = frozenset(each.path for each in _harness(order.shell, changes, read_changes(changes)))
-    plain = SuiteRuns(final, changes=changes, removed=_removed(session, plan, outcome), harness=harness)
+    read = read_changes(changes)
+    harness = frozenset(each.path for each in _harness(order.shell, changes, read))
+    is_less = any(each.after is None for each in read.followed)
+    untouched = tuple(session.stored_tests.beside(changes, code)) if is_less else ()
+    removed = _removed(session, plan, outcome)
+    plain = SuiteRuns(final, changes=changes, untouched=untouched, removed=removed, harness=harness)
     proof = _about(criteria, plain, final)
 
     def without_tree() -> SuiteRuns:

@@ -14,6 +14,7 @@ from tests.projects import ask, evidence, only_run
 from tests.unseen import unseen
 
 TESTS = "def test_a():\n    assert 1 + 1 == 2\n\n\ndef test_b():\n    assert 2 + 2 == 4\n"
+OTHER_TESTS = TESTS.replace("1 + 1 == 2", "3 + 3 == 6").replace("2 + 2 == 4", "4 + 4 == 8")
 FLOW = """\
 id: work
 steps:
@@ -233,7 +234,7 @@ def test_a_remark_that_is_added_to_a_note_stays(tested: Project) -> None:
 
 
 def test_more_of_what_was_accepted_is_a_concern_of_its_own(tested: Project) -> None:
-    tested.commit({"tests/test_y.py": TESTS}, "more")
+    tested.commit({"tests/test_y.py": OTHER_TESTS}, "more")
     more = {"delete": ["tests/test_y.py"]}
     again = {"status": "UNVERIFIED", "can_further_iteration_help": "yes"}
     run = play(tested, {"write": [GONE, GONE, more], "critique": [again, {}]}, code=5)
@@ -259,7 +260,7 @@ SECOND = {"delete": ["tests/test_y.py"]}
 
 
 def both_tested(tested: Project) -> None:
-    tested.commit({"tests/test_y.py": TESTS.replace("1 + 1 == 2", "3 + 3 == 6")}, "more")
+    tested.commit({"tests/test_y.py": OTHER_TESTS}, "more")
 
 
 def test_a_repeat_that_puts_only_half_back_hides_nothing_from_later_steps(tested: Project) -> None:

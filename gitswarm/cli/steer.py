@@ -173,7 +173,7 @@ def rollback(
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be undone and what is kept.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Return branch and worktree to the state after a step; nothing is lost. Nothing is lost."""
+    """Return branch and worktree to the state after a step; nothing is lost."""
     repository = repository_here()
     layout = find_run(repository, run)
     if undo == (step is not None):

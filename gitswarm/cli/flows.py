@@ -19,7 +19,7 @@ from gitswarm.cli.terminal import terminal_width, text_width
 from gitswarm.errors import SpecError
 from gitswarm.runner.prompts import compile_blank, plan_json
 from gitswarm.runner.run_engines import choice_of
-from gitswarm.runner.specs import checked_flow, checked_sidequest
+from gitswarm.runner.specs import checked_flow, checked_sidequest, refuse_unreachable
 from gitswarm.settings import CommandLine, freeze_settings
 from gitswarm.specs.flow import Branch, Flow, Fork, Join, Microloop, Step
 from gitswarm.specs.graph import END, Edge, edges, mermaid
@@ -129,6 +129,7 @@ def validate_flows(
     library = library_here()
     chosen = names or library.flow_ids
     checks: list[Callable[[], object]] = [partial(checked_flow, library, flow_id) for flow_id in chosen]
+    checks += [partial(refuse_unreachable, library, flow_id) for flow_id in chosen]
     checks += [partial(checked_sidequest, library, name) for name in library.sidequest_ids]
     if not names:
         checks += [partial(library.station, name) for name in library.station_ids]

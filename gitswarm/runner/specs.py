@@ -45,11 +45,27 @@ def checked_flow(library: Library, flow_id: str) -> Flow:
     :raises NotFoundError: no such flow.
     """
     loaded = library.flow(flow_id)
-    problems = [*_own_problems(library, loaded), *_station_problems(library, loaded.flow)]
+    problems = [*_own_problems(loaded), *_station_problems(library, loaded.flow)]
     problems = problems or list(prompt_problems(library, loaded.flow))
     if problems:
         raise SpecError(problems, hint=f"git swarm flows validate {flow_id}")
     return loaded.flow
+
+
+def refuse_unreachable(library: Library, flow_id: str) -> None:
+    """A run of the flow can be started all the same.
+
+    :raises SpecError: steps that no other one leads to.
+    """
+    loaded = library.flow(flow_id)
+    lost = unreachable(loaded.flow, list(_bounced_to(library)))
+    problems = [
+        loaded.source.problem(("steps", index, "id"), f"no step leads to '{step.id}'")
+        for index, step in enumerate(loaded.flow.steps)
+        if step.id in lost
+    ]
+    if problems:
+        raise SpecError(problems, hint=f"git swarm flows graph {flow_id}")
 
 
 def checked_sidequest(library: Library, sidequest_id: str) -> Sidequest:
@@ -236,13 +252,10 @@ def _unknown_steps(source: YamlSource, script: Script, specs: FrozenSpecs) -> It
             yield source.problem(("steps", name), f"no step '{name}' in {', '.join(specs.flows)}{near}")
 
 
-def _own_problems(library: Library, loaded: LoadedFlow) -> Iterator[str]:
+def _own_problems(loaded: LoadedFlow) -> Iterator[str]:
     if loaded.flow.id in RESERVED_FLOW_IDS:
         yield loaded.source.problem(("id",), f"'{loaded.flow.id}' is a folder of every run: choose another id")
-    lost = unreachable(loaded.flow, list(_bounced_to(library)))
     for index, step in enumerate(loaded.flow.steps):
-        if step.id in lost:
-            yield loaded.source.problem(("steps", index, "id"), f"no step leads to '{step.id}'")
         if not isinstance(step.routing, Branch):
             continue
         for number, condition in enumerate(step.routing.when):

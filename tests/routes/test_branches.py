@@ -135,7 +135,7 @@ BRANCH = [
     ),
     Case(
         "a condition that errors leaves the default",
-        [back_from_tests(when=[("envelope.nonesuch == 1", "done")], most=2)],
+        [back_from_tests(when=[("envelope.assumptions[9] == 1", "done")], most=2)],
         {},
         """
         f/write VERIFIED > advance:test (fast_path)
@@ -147,7 +147,7 @@ BRANCH = [
     ),
     Case(
         "a condition that errors leaves one that holds",
-        [back_from_tests(when=[("envelope.nonesuch == 1", "write"), ("evidence.tests.passed", "done")])],
+        [back_from_tests(when=[("envelope.assumptions[9] == 1", "write"), ("evidence.tests.passed", "done")])],
         {},
         """
         f/write VERIFIED > advance:test (fast_path)

@@ -196,7 +196,7 @@ MIDDLE = [
         {"a": HALF},
         HALTED,
         end="paused",
-        sidequests=depends("envelope.nonesuch == 1", "resume", "halt"),
+        sidequests=depends("envelope.assumptions[9] == 1", "resume", "halt"),
     ),
     Case(
         "conditional advance out of a loop",

@@ -36,7 +36,7 @@ TRIGGERS = [
         [LINE],
         {},
         STRAIGHT,
-        sidequests=[quest("look", {"kind": "condition", "if": "envelope.nonesuch.size() > 1"})],
+        sidequests=[quest("look", {"kind": "condition", "if": "envelope.assumptions[9].size() > 1"})],
     ),
     Case(
         "a condition on run and history",

@@ -8,7 +8,7 @@
 | special cases        | a branch, table or `match` that gives, for the very input of a test, the very result that |
 |                      | the test expects; code that asks whether pytest runs                                      |
 | shadowed modules     | a new module at the top that is called as one of Python's own                             |
-| mended product       | a test file assigns to an attribute of what it imports (`mended_product.py`)              |
+| patched product      | a test file assigns to an attribute of what it imports (`product_patches.py`)              |
 
 Code that stood in the file before is left alone. A table is special only when each of its entries is in a test.
 Small numbers and "" are nobody's special case, unless there are several of them; None, True and False are no results.
@@ -26,8 +26,8 @@ from itertools import chain
 from msgspec import Struct
 
 from gitswarm.evidence.declarations import TextChange, is_test_file
-from gitswarm.evidence.mended_product import added_mends
 from gitswarm.evidence.path_roles import imported_as, role_of
+from gitswarm.evidence.product_patches import added_patches
 from gitswarm.evidence.source_text import Expectations, literal_text, parse
 from gitswarm.records.evidence import ProofFinding
 from gitswarm.records.lazy_re import lazy_re
@@ -80,9 +80,9 @@ def _suspicions(change: TextChange, expected: Expectations) -> Iterator[_Suspici
     if change.path.endswith(".py") and change.after and role_of(change.path, change.after) == "product":
         found = _found(_Code.of(change.after), _Code.of(change.before or ""), expected)
     else:
-        mends = added_mends(change)
+        patches = added_patches(change)
         found = (
-            _Suspicion(each.line, each.place, "is changed by a test, for all that runs behind it") for each in mends
+            _Suspicion(each.line, each.place, "is changed by a test, for all that runs behind it") for each in patches
         )
     try:
         seen: set[str] = set()

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from gitswarm.evidence.added_tests import only_adds_tests
 from gitswarm.evidence.declarations import DeclaredTest, TestSource, TextChange, own_name
 from gitswarm.evidence.declared_tests import read_tests
-from gitswarm.evidence.mended_product import added_mends
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
+from gitswarm.evidence.product_patches import added_patches
 from gitswarm.evidence.source_text import Definitions, changed_definitions
 from gitswarm.evidence.standing_tests import GoneTest, find_standing
 from gitswarm.records.envelope import RemovedTest
@@ -333,7 +333,7 @@ def is_extension(file: FileTests) -> bool:
     """Whether only whole tests and imports were added to a test file, and no import takes a name it had; tests that
     change what is imported are none."""
     before, after = file.change.before or "", file.change.after or ""
-    if file.is_gone or file.old_path != file.change.path or added_mends(file.change):
+    if file.is_gone or file.old_path != file.change.path or added_patches(file.change):
         return False
     if not file.before.by_syntax:
         return _is_addition(before, after) and _kept_as_they_are(file)

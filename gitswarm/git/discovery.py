@@ -13,9 +13,10 @@ from gitswarm.errors import NotARepositoryError, UnsupportedRepositoryError
 from gitswarm.git.process import Git, scrubbed
 
 MADE_FOR = "swarm-branch"
-SETUP_FAILED = "swarm-setup-failed"
-"""In a linked worktree's git directory: why it could not be set up."""
 """File in the folder that git keeps for a worktree: the full name of the branch, or the ref, that it was made for."""
+
+SETUP_FAILED = "swarm-setup-failed"
+"""File there: why the worktree could not be set up."""
 
 
 class LinkedWorktree(Struct, frozen=True):

@@ -118,14 +118,14 @@ def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock:
     )
 
 
-def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, wish: str) -> None:
+def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, command: str) -> None:
     """Before a command changes a run that no process here executes. A hub that is not there, or not reached, says
     nothing.
 
-    :param wish: the command.
+    :param command: the one that reaches that clone with `--hub`.
     :raises SwarmError: by its lease on the hub another clone executes it.
     """
-    _look_elsewhere(repository, env, layout, wish)
+    _look_elsewhere(repository, env, layout, command)
 
 
 def refuse_behind(repository: Repository, env: Mapping[str, str], layout: RunLayout) -> None:
@@ -145,7 +145,7 @@ def refuse_behind(repository: Repository, env: Mapping[str, str], layout: RunLay
         )
 
 
-def _look_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, wish: str) -> OnHub | None:
+def _look_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, command: str) -> OnHub | None:
     try:
         remote = replace(remote_of(repository, configured_hub(repository), env), patience_s=_PATIENCE_S)
         found = look_at_hub(repository, remote, layout)
@@ -155,7 +155,7 @@ def _look_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunL
     if lease is not None and lease.executes and lease.owner != owner_here(repository):
         raise SwarmError(
             f"{lease.owner} executes {run}, by its lease on {remote.name} of {timestamp(lease.time)}",
-            hint=f"git swarm {wish} {run} --hub",
+            hint=f"git swarm {command} {run} --hub",
         )
     return found
 

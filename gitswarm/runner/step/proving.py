@@ -20,8 +20,8 @@ from gitswarm.errors import SetupFailedError, SwarmError
 from gitswarm.evidence.comparison import compare, misses_untouched_tests, needs_base
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
 from gitswarm.evidence.declarations import TextChange
-from gitswarm.evidence.mended_product import added_mends
 from gitswarm.evidence.path_roles import role_of
+from gitswarm.evidence.product_patches import added_patches
 from gitswarm.evidence.suite_run import Missing, SuiteRun, SuiteRuns, is_own, own_tests, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
 from gitswarm.evidence.test_command import select_tests
@@ -164,7 +164,7 @@ def _harness(line: str, changes: Sequence[TextChange], found: TestChanges) -> tu
     tests and holds none, and tests that change the product."""
     named = {word.removeprefix("./") for word in line.replace(";", " ").replace("&", " ").split()}
     known = {each.path for each in found.harness}
-    known |= {each.change.path for each in found.files if not added_mends(each.change)}
+    known |= {each.change.path for each in found.files if not added_patches(each.change)}
     return tuple(
         each
         for each in changes

@@ -22,7 +22,7 @@ _METHODS = frozenset({"__setattr__", "__delattr__"})
 _LOOKING_UP = frozenset({"vars", "import_module", "__import__"})
 
 
-class Mend(Struct, frozen=True):
+class ProductPatch(Struct, frozen=True):
     """
     :ivar place: what is written, deleted or called, as text.
     """
@@ -31,7 +31,7 @@ class Mend(Struct, frozen=True):
     place: str
 
 
-def added_mends(change: TextChange) -> tuple[Mend, ...]:
+def added_patches(change: TextChange) -> tuple[ProductPatch, ...]:
     """Those that a change adds to a Python file of tests, in the order of the file."""
     if not change.path.endswith(".py") or not change.after or role_of(change.path, change.after) != "test":
         return ()
@@ -43,7 +43,7 @@ def added_mends(change: TextChange) -> tuple[Mend, ...]:
         found = [node for node in _changing(tree) if ast.dump(node) not in known]
     except RecursionError:
         return ()
-    return tuple(Mend(node.lineno, ast.unparse(node)) for node in sorted(found, key=lambda node: node.lineno))
+    return tuple(ProductPatch(node.lineno, ast.unparse(node)) for node in sorted(found, key=lambda node: node.lineno))
 
 
 def _changing(tree: ast.Module) -> list[ast.expr]:
@@ -55,15 +55,15 @@ def _changing(tree: ast.Module) -> list[ast.expr]:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
             is_thing = isinstance(node.value, ast.Name) and node.value.id in things
             is_setting = id(node) in literal and ast.unparse(node.value) not in modules
-            is_mend = (is_thing or _is_of(node.value, modules)) and not is_setting
+            is_patch = (is_thing or _is_of(node.value, modules)) and not is_setting
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
-            is_mend = _is_of(node if _is_loaded(node) else node.value, modules) and (
+            is_patch = _is_of(node if _is_loaded(node) else node.value, modules) and (
                 _is_loaded(node) or _is_namespace(node.value)
             )
         else:
             owner = _set_by_call(node) if isinstance(node, ast.Call) else None
-            is_mend = owner is not None and _is_of(owner, modules | things)
-        if is_mend and isinstance(node, ast.expr):
+            is_patch = owner is not None and _is_of(owner, modules | things)
+        if is_patch and isinstance(node, ast.expr):
             found.append(node)
     return found
 

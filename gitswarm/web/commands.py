@@ -15,7 +15,6 @@ from msgspec import to_builtins
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, out, out_json, out_verbatim
 from gitswarm.cli.reports.gather import report_of
-from gitswarm.cli.reports.page import markdown_of, page_of
 from gitswarm.cli.runs import RunArgument, folder_here, open_run, reader_here
 from gitswarm.errors import SwarmError, UsageError
 
@@ -28,7 +27,9 @@ def web(
     opens: Annotated[bool, Option("--open", help="Open the page in your browser.")] = False,
 ) -> None:
     """Follow, judge and steer runs in a browser, on this machine only."""
-    _need("the page", "starlette", "uvicorn", "jinja2")
+    if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn")):
+        what = "the page needs packages that are not installed"
+        raise SwarmError(what, hint="pip install 'git-swarm[web]'")
     repository = reader_here()
     bound = _bound(port)
     with bound:
@@ -42,32 +43,21 @@ def report(
         Option(
             "--format",
             metavar="FORMAT",
-            help="md fits a pull request, html is one file (extra web), json for programs.",
+            help="md fits a pull request, html is one file, json for programs.",
         ),
     ] = "md",
 ) -> None:
     """A run on one page, for its reviewer: what is proven, where to look, what it cost."""
     if shape not in FORMATS:
         raise UsageError(f"--format {shape}: {', '.join(FORMATS)}", hint="git swarm report --format md")
-    if shape == "html":
-        _need("--format html", "jinja2")
     opened = open_run(run)
     if shape == "json":
         out_json(to_builtins(report_of(opened)))
-    elif shape == "html":
-        from gitswarm.web.rendering import frozen_page  # noqa: PLC0415 - of the extra
+        return
+    from gitswarm.web.rendering import frozen_page, markdown_of  # noqa: PLC0415 - not for the page, nor for JSON
 
-        out_verbatim(frozen_page(opened).rstrip("\n"))
-    else:
-        out_verbatim(markdown_of(page_of(report_of(opened))).rstrip("\n"))
-
-
-def _need(what: str, *packages: str) -> None:
-    """
-    :raises SwarmError: one of them is not installed.
-    """
-    if any(importlib.util.find_spec(name) is None for name in packages):
-        raise SwarmError(f"{what} needs packages that are not installed", hint="pip install 'git-swarm[web]'")
+    text = frozen_page(opened) if shape == "html" else markdown_of(report_of(opened))
+    out_verbatim(text.rstrip("\n"))
 
 
 def _bound(port: str | None) -> socket.socket:

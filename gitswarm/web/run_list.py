@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
-from gitswarm.cli.console import harmless
 from gitswarm.cli.runs import state_word, task_title
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.reader import RepositoryReader
@@ -88,8 +87,3 @@ def _archived(repository: RepositoryReader, live: set[str], wanted: Filter) -> I
             found = archived_overview(repository, layout)
             if wanted.takes(found):
                 yield found
-
-
-def visible(value: object) -> object:
-    """A lone CR would end a line, and diff2html leaves out what is on the next one. Markup is ours, and stays."""
-    return harmless(value.replace("\r\n", "\n")) if type(value) is str else value

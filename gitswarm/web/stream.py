@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 
-import anyio
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 from pydantic import JsonValue
@@ -120,6 +119,8 @@ async def run_messages(
 
     :param is_over: the server is about to end.
     """
+    import anyio  # noqa: PLC0415 - of the extra, and a report is made without it
+
     yield "retry: 1000\n\n"
     before: Stamp | None = None
     repository = open_repository()
@@ -148,6 +149,8 @@ async def list_messages(
     open_repository: Callable[[], RepositoryReader], known: str, is_over: Callable[[], bool]
 ) -> AsyncIterator[str]:
     """`moved` when a run was begun, has moved, or is executed by somebody else."""
+    import anyio  # noqa: PLC0415 - as above
+
     yield "retry: 1000\n\n"
     while not is_over():
         now = await anyio.to_thread.run_sync(list_stamp, open_repository())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from pydantic import JsonValue
@@ -16,19 +16,14 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.routing import (
     Action,
     Candidate,
+    ConditionTrace,
     Continuation,
     Decision,
     Elimination,
-    ForkState,
     Frame,
-    JoinOutcome,
-    NavigatorUse,
-    Proposal,
+    LoopState,
     RoutingSource,
-    SkipJustification,
-    StallState,
     Superseded,
-    WhyNow,
 )
 from gitswarm.records.text import columns
 
@@ -144,29 +139,105 @@ def entry_lines(entry: Decision | Superseded) -> list[str]:
 
 def decision_lines(decision: Decision) -> list[str]:
     """Everything that was recorded of it, in 80 columns; what it does not have is left out."""
-    why = decision.explanation
-    return [
+    lines = [
         *hanging(f"{decision.seq}. ", f"{_from(decision)} -> {_to(decision)}: {decision.decision}"),
         *labelled("because", decision.reason),
         *labelled("decided", _how(decision)),
         *labelled("at", decision.ts),
         *_options(decision),
-        *_not_taken(why.eliminated, decision.reason),
-        *_conditions(decision),
-        *_loop(decision),
-        *_stall(why.stall),
-        *_navigator(why.navigator, decision.reason),
-        *_why_now(decision.why_now),
-        *_skipped(decision.skip_justification),
-        *(labelled("charter", decision.offroad_rule) if decision.offroad_rule else []),
-        *_proposal(decision.proposal),
-        *_fork(decision.fork),
-        *_join(decision.join),
-        *_stack(decision.stack),
-        *_resumes(decision.resume_at),
-        *_events(decision),
-        *_replaces(decision),
     ]
+    for label, said in (*_weighed(decision), *_justified(decision), *_leading_to(decision)):
+        lines += _said_lines(label, [said] if isinstance(said, str) else said)
+    return lines
+
+
+def _said_lines(label: str, said: Sequence[str | tuple[str, str]]) -> list[str]:
+    """Texts below each other, or names in a column, as far as they are short, and a text behind each."""
+    pairs = [each for each in said if isinstance(each, tuple) and each[1]]
+    if not pairs:
+        return labelled(label, *(each for each in said if isinstance(each, str) and each))
+    room = min(_ID_WIDTH, max(columns(name) for name, _text in pairs))
+    lines: list[str] = []
+    for name, text in pairs:
+        first = labelled("" if lines else label, padded(name, room))
+        if len(first) == 1 and columns(name) <= room:
+            lines += hanging(f"{padded(first[0], FIELD + room)}  ", text)
+        else:
+            lines += [*first, *hanging(" " * (FIELD + 2), text)]
+    return lines
+
+
+_Said = Iterator[tuple[str, str | Sequence[str | tuple[str, str]]]]
+"""Labels, and for each a text, several, or names with texts; empty ones are left out."""
+
+
+def _weighed(decision: Decision) -> _Said:
+    """What spoke for and against the candidates."""
+    why = decision.explanation
+    yield "not taken", _not_taken(why.eliminated, decision.reason)
+    yield "if", [line for trace in why.conditions for line in (trace.expression, _outcome(trace))]
+    loop = decision.loop_state
+    if loop is not None and _is_of_loop(decision, loop):
+        yield "loop", f"pass {loop.iteration} of at most {loop.max_iterations}"
+    if (stall := why.stall) is not None:
+        same = "the same failing tests" if stall.same_failure else "the same work"
+        passes = "1 pass" if stall.passes == 1 else f"{stall.passes} passes in a row"
+        text = f"{'stalled' if stall.is_stalled else 'no stall'}: {passes} with {same}"
+        yield "stall", f"{text}, {stall.window} are a stall ({stall.signature})"
+    if (asked := why.navigator) is not None:
+        none = "chose no candidate" if asked.problem else "proposed steps of its own"
+        is_new = asked.reasoning != decision.reason
+        yield (
+            "navigator",
+            [
+                f"chose {asked.chosen}" if asked.chosen else none,
+                f"because {asked.reasoning}" if asked.reasoning and is_new else "",
+                f"its answer was rejected: {asked.problem}" if asked.problem else "",
+            ],
+        )
+
+
+def _justified(decision: Decision) -> _Said:
+    """Why the run may leave the flow's own graph."""
+    if (why := decision.why_now) is not None:
+        fields = [("trigger", why.trigger), ("relevance", why.relevance_to_charter), ("analysis", why.analysis)]
+        fields += [("instead of", alternative) for alternative in why.alternatives_considered]
+        yield "why now", [*fields, ("expected", why.expected_outcome)]
+    if (skip := decision.skip_justification) is not None:
+        not_needed = ("not needed", skip.why_not_needed_for_exit)
+        yield "skip", [("reason", skip.skip_reason), not_needed, ("instead", skip.replacement_assurance)]
+    yield "charter", decision.offroad_rule or ""
+    if (proposal := decision.proposal) is not None:
+        nodes = [f"{node.id} (station {node.station}): {node.objective}" for node in proposal.nodes]
+        because = f"because {proposal.reasoning}" if proposal.reasoning else ""
+        yield "proposal", [f"{proposal.id}: after {proposal.flow_key}/{proposal.after_step}", *nodes, because]
+
+
+def _leading_to(decision: Decision) -> _Said:
+    """What is open behind it, and what happened with it."""
+    if (fork := decision.fork) is not None:
+        left = f"still to come: {', '.join(fork.pending) or 'none'}" if fork.pending != fork.targets else ""
+        yield (
+            "fork",
+            [
+                f"{', '.join(fork.targets)} in parallel, then {fork.join}",
+                f"all of them start from {fork.commit[:12]}" if fork.commit else "",
+                left,
+                f"undone: {', '.join(commit[:12] for commit in fork.void)}" if fork.void else "",
+            ],
+        )
+    if (join := decision.join) is not None:
+        statuses = ", ".join(f"{step} {status}" for step, status in join.statuses.items())
+        met = f"{join.strategy} is {'met' if join.is_met else 'not met'}: {join.reason}"
+        yield "join", [met, f"{statuses}; worst: {join.worst}"]
+    if decision.stack:
+        frames = (f"{number}. {_frame(frame)}" for number, frame in enumerate(decision.stack, 1))
+        yield "within", [f"{plural(len(decision.stack), 'interruption')} open", *frames]
+    if (way := decision.resume_at) is not None:
+        yield "resume", f"continues at {_place(way)} ({way.decision}): {way.reason}"
+    yield "events", [f"{event.kind}: {_event(event, decision)}" for event in decision.events]
+    if (replaced := decision.supersedes) is not None:
+        yield "replaces", f"decision {replaced.seq} after {replaced.commit[:12]}"
 
 
 def _from(decision: Decision) -> str:
@@ -210,7 +281,7 @@ def _option(candidate: Candidate, room: int, *, is_taken: bool) -> list[str]:
     return [*hanging(first, candidate.candidate_id), *hanging(indent, candidate.reason)]
 
 
-def _not_taken(eliminated: Sequence[Elimination], reason: str) -> list[str]:
+def _not_taken(eliminated: Sequence[Elimination], reason: str) -> list[tuple[str, str]]:
     """Those against which nothing speaks are named together: the table has their ids."""
     plain = f"not taken: {reason}"
     reasons = [
@@ -219,117 +290,18 @@ def _not_taken(eliminated: Sequence[Elimination], reason: str) -> list[str]:
     others = [one.candidate_id for one in eliminated if one.reason == plain]
     if others:
         reasons.append((others[0] if len(others) == 1 else "the others", "another candidate was taken"))
-    return _pairs("not taken", reasons)
+    return reasons
 
 
-def _pairs(label: str, pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """`label  name  text`: names in a column, as far as they are short."""
-    room = min(_ID_WIDTH, max((columns(name) for name, _text in pairs), default=0))
-    lines: list[str] = []
-    for name, text in pairs:
-        first = labelled("" if lines else label, padded(name, room))
-        if len(first) == 1 and columns(name) <= room:
-            lines += hanging(f"{padded(first[0], FIELD + room)}  ", text)
-        else:
-            lines += [*first, *hanging(" " * (FIELD + 2), text)]
-    return lines
+def _outcome(trace: ConditionTrace) -> str:
+    found = f"cannot be evaluated: {trace.error}" if trace.error is not None else f"is {_plain(trace.value)}"
+    return f"{found} (for {trace.target})"
 
 
-def _conditions(decision: Decision) -> list[str]:
-    lines: list[str] = []
-    for trace in decision.explanation.conditions:
-        found = f"cannot be evaluated: {trace.error}" if trace.error is not None else f"is {_plain(trace.value)}"
-        lines += labelled("" if lines else "if", trace.expression, f"{found} (for {trace.target})")
-    return lines
-
-
-def _loop(decision: Decision) -> list[str]:
-    """Nothing of a step that no loop ends at: it counts its executions all the same."""
-    state = decision.loop_state
-    if state is None:
-        return []
+def _is_of_loop(decision: Decision, state: LoopState) -> bool:
+    """Not at a step that no loop ends at: it counts its executions all the same."""
     may_loop = any(candidate.candidate_id.startswith("loop:") for candidate in decision.candidates)
-    is_of_loop = may_loop or state.iteration > 1 or decision.decision in (*_BACK, Action.BRANCH)
-    return labelled("loop", f"pass {state.iteration} of at most {state.max_iterations}") if is_of_loop else []
-
-
-def _stall(stall: StallState | None) -> list[str]:
-    if stall is None:
-        return []
-    same = "the same failing tests" if stall.same_failure else "the same work"
-    text = "stalled" if stall.is_stalled else "no stall"
-    passes = "1 pass" if stall.passes == 1 else f"{stall.passes} passes in a row"
-    return labelled("stall", f"{text}: {passes} with {same}, {stall.window} are a stall ({stall.signature})")
-
-
-def _navigator(asked: NavigatorUse | None, reason: str) -> list[str]:
-    if asked is None:
-        return []
-    none = "chose no candidate" if asked.problem else "proposed steps of its own"
-    parts = [f"chose {asked.chosen}" if asked.chosen else none]
-    if asked.reasoning and asked.reasoning != reason:
-        parts.append(f"because {asked.reasoning}")
-    if asked.problem:
-        parts.append(f"its answer was rejected: {asked.problem}")
-    return labelled("navigator", *parts)
-
-
-def _why_now(why: WhyNow | None) -> list[str]:
-    if why is None:
-        return []
-    fields = [("trigger", why.trigger), ("relevance", why.relevance_to_charter), ("analysis", why.analysis)]
-    fields += [("instead of", alternative) for alternative in why.alternatives_considered]
-    fields += [("expected", why.expected_outcome)]
-    return _pairs("why now", [(name, text) for name, text in fields if text])
-
-
-def _skipped(skip: SkipJustification | None) -> list[str]:
-    if skip is None:
-        return []
-    fields = [
-        ("reason", skip.skip_reason),
-        ("not needed", skip.why_not_needed_for_exit),
-        ("instead", skip.replacement_assurance),
-    ]
-    return _pairs("skip", fields)
-
-
-def _proposal(proposal: Proposal | None) -> list[str]:
-    if proposal is None:
-        return []
-    nodes = [f"{node.id} (station {node.station}): {node.objective}" for node in proposal.nodes]
-    return [
-        *labelled("proposal", f"{proposal.id}: after {proposal.flow_key}/{proposal.after_step}", *nodes),
-        *labelled("", *([f"because {proposal.reasoning}"] if proposal.reasoning else [])),
-    ]
-
-
-def _fork(fork: ForkState | None) -> list[str]:
-    if fork is None:
-        return []
-    parts = [f"{', '.join(fork.targets)} in parallel, then {fork.join}"]
-    if fork.commit:
-        parts.append(f"all of them start from {fork.commit[:12]}")
-    if fork.pending != fork.targets:
-        parts.append(f"still to come: {', '.join(fork.pending) or 'none'}")
-    if fork.void:
-        parts.append(f"undone: {', '.join(commit[:12] for commit in fork.void)}")
-    return labelled("fork", *parts)
-
-
-def _join(join: JoinOutcome | None) -> list[str]:
-    if join is None:
-        return []
-    met = "met" if join.is_met else "not met"
-    statuses = ", ".join(f"{step} {status}" for step, status in join.statuses.items())
-    return labelled("join", f"{join.strategy} is {met}: {join.reason}", f"{statuses}; worst: {join.worst}")
-
-
-def _stack(stack: Sequence[Frame]) -> list[str]:
-    if not stack:
-        return []
-    open_ones = f"{plural(len(stack), 'interruption')} open"
-    return labelled("within", open_ones, *(f"{number}. {_frame(frame)}" for number, frame in enumerate(stack, 1)))
+    return may_loop or state.iteration > 1 or decision.decision in (*_BACK, Action.BRANCH)
 
 
 def _frame(frame: Frame) -> str:
@@ -345,17 +317,6 @@ def _place(way: Continuation) -> str:
     if way.decision in (Action.PAUSE, Action.ESCALATE):
         return "a person"
     return f"the end of {way.flow}" + (", as failed" if way.failed else "")
-
-
-def _resumes(way: Continuation | None) -> list[str]:
-    return labelled("resume", f"continues at {_place(way)} ({way.decision}): {way.reason}") if way else []
-
-
-def _events(decision: Decision) -> list[str]:
-    lines: list[str] = []
-    for event in decision.events:
-        lines += labelled("" if lines else "events", f"{event.kind}: {_event(event, decision)}")
-    return lines
 
 
 def _event(event: Event, decision: Decision) -> str:
@@ -379,11 +340,6 @@ def _plain(value: JsonValue) -> str:
     if isinstance(value, list):
         return " ".join(_plain(item) for item in value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _replaces(decision: Decision) -> list[str]:
-    replaced = decision.supersedes
-    return labelled("replaces", f"decision {replaced.seq} after {replaced.commit[:12]}") if replaced else []
 
 
 def step_lines(opened: Opened, record: StepRecord) -> list[str]:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import advise, err, hanging, out, out_bytes, out_json, out_lines, plural, table
-from gitswarm.cli.runs import JsonFlag, reader_here
-from gitswarm.cli.since import not_older
+from gitswarm.cli.runs import JsonFlag, not_older, reader_here
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run

@@ -1,9 +1,11 @@
-"""What commands that show runs share: their arguments, the run that is meant, an entry of its log, and its words."""
+"""What commands that show runs share: their arguments, the run that is meant, an entry of its log, and its words; and
+which runs `--since` means: by a short age, or any date that git understands."""
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -23,6 +25,7 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import ConcernFields, Timing, existing, standing_after
 from gitswarm.records.execution import RUNS_FOLDER, SHORT, Result, RunStatus, Status, created_at
+from gitswarm.records.lazy_re import lazy_re
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -176,7 +179,8 @@ _PASSED = re.compile(
 )
 _CONDITION = re.compile(r"==|&&|\|\||^!?(evidence|envelope|state)\.\w")
 _GAVE_UP = re.compile(r"max_iterations_reached:(\d+)")
-_UNITS = ((604_800, "w"), (86_400, "d"), (3_600, "h"), (60, "m"))
+_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60}
+"""Seconds of each, the longest first."""
 
 
 def state_word(found: RunOverview) -> str:
@@ -260,7 +264,7 @@ def age(run_id: str) -> str:
 
 def age_since(moment: datetime) -> str:
     seconds = max(int((datetime.now(UTC) - moment).total_seconds()), 0)
-    return next((f"{seconds // length}{unit}" for length, unit in _UNITS if seconds >= length), "now")
+    return next((f"{seconds // length}{unit}" for unit, length in _UNITS.items() if seconds >= length), "now")
 
 
 def count_of(text: str | None, option: str = "-n") -> int | None:
@@ -280,3 +284,50 @@ def reason_words(reason: str) -> str:
     if reason == "no_further_help":
         return "loop ended: no help expected from another pass"
     return "" if _PASSED.fullmatch(reason) or _CONDITION.search(reason) else reason
+
+
+_NUMBERS = lazy_re(
+    r"@?\d+|\d+(st|nd|rd|th|am|pm)|[+-]\d{4}|z"
+    r"|(\d{1,4}[-/]\d{1,2}([-/]\d{1,4})?t?)?(\d{1,2}(:\d\d){1,2}(am|pm|z|[+-]\d\d:?\d\d)?)?"
+)
+_TIME_WORD = lazy_re(
+    "ago|last|at|am|pm|utc|gmt|now|never|today|yesterday|noon|midnight|tea"
+    "|one|two|three|four|five|six|seven|eight|nine|ten"
+)
+_TIME_NAMES = (
+    " seconds minutes hours days weeks months years"
+    " january february march april may june july august september october november december"
+    " sunday monday tuesday wednesday thursday friday saturday"
+)
+
+
+def not_older(repository: RepositoryReader, runs: list[RunLayout], since: str | None) -> list[RunLayout]:
+    """Runs that were created since then; None: all.
+
+    :raises UsageError: git does not understand it as a time.
+    """
+    if since is None:
+        return runs
+    short = re.fullmatch(r"(\d+)([smhdw])", since)
+    if short:
+        oldest = time.time() - int(short[1]) * _UNITS.get(short[2], 1)
+    elif not _is_time(since):
+        hint = "git swarm list --since 3d   (or 12h, yesterday, '2 weeks ago', 2026-11-20)"
+        raise UsageError(f"--since {since}: not a time that git understands", hint=hint)
+    else:
+        answer = repository.git.output("rev-parse", f"--since={since}").decode()
+        oldest = int(answer.strip().removeprefix("--max-age="))
+    return [layout for layout in runs if created_at(layout.run_id).timestamp() >= oldest]
+
+
+def _is_time(text: str) -> bool:
+    """Whether every word is one that git's approxidate knows: what it does not know it takes for now."""
+    words = [word for word in re.split(r"[\s.,_]+", text.lower()) if word]
+    if all(re.fullmatch(r"\d{1,8}|ago|last|at", word) for word in words):
+        return bool(re.fullmatch(r"\d{4}\.\d\d?\.\d\d?|\d\d?\.\d\d?\.\d{4}|@?\d{9,}", text))
+    return all(_NUMBERS.fullmatch(word) or _is_word_of_time(word.lstrip("0123456789")) for word in words)
+
+
+def _is_word_of_time(word: str) -> bool:
+    """Names of months, days and units are known by their first letters."""
+    return bool(_TIME_WORD.fullmatch(word)) or (len(word) > 2 and f" {word}" in _TIME_NAMES)

@@ -36,6 +36,7 @@ from gitswarm.cli.runs import (
     age,
     age_since,
     count_of,
+    not_older,
     reader_here,
     severity,
     state_word,
@@ -45,7 +46,6 @@ from gitswarm.cli.runs import (
     tests_word,
     uncommitted_edits,
 )
-from gitswarm.cli.since import not_older
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader

@@ -21,6 +21,7 @@ from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import advise, duration, err, out, out_json, out_lines, tail
 from gitswarm.cli.console import field as labelled_line
 from gitswarm.cli.runs import JsonFlag, Opened, RunArgument, executed_by, open_run, step_name
+from gitswarm.cli.terminal import on_signals
 from gitswarm.errors import GitFailedError, NotFoundError, SwarmError, UsageError
 from gitswarm.git.discovery import pointer
 from gitswarm.git.process import Git
@@ -49,12 +50,8 @@ def signals_that_end() -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
         raise SystemExit(_BY_SIGNAL + number)
 
-    before = {number: signal.signal(number, end) for number in _SIGNALS}
-    try:
+    with on_signals(end, end):
         yield
-    finally:
-        for number, answer in before.items():
-            signal.signal(number, answer)
 
 
 _ONLY_SKIPPED = 2

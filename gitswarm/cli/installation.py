@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec.structs import asdict
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import complain, hanging, next_lines, out, out_json, out_lines, plural, readable
+from gitswarm.cli.console import complain, fact, hanging, next_lines, out, out_json, out_lines, plural, readable
 from gitswarm.cli.invocation import config_here, library_here, readable_config, repository_here, run_context
 from gitswarm.cli.runs import JsonFlag
 from gitswarm.cli.terminal import text_width
@@ -99,15 +99,9 @@ def _show_change(repository: Repository, change: Change) -> None:
 
 def _show_worktrees(repository: Repository, done: Initialised) -> None:
     for path in done.blocked:
-        out_lines(readable("closed     ", f"{_name(repository, path)}: it cannot push", sys.stdout))
+        out_lines(fact("closed", f"{_name(repository, path)}: it cannot push"))
     for url in done.open:
-        out_lines(
-            readable(
-                "still open ",
-                f"{url}: your configuration rewrites exactly this pushurl (url.*.insteadOf)",
-                sys.stdout,
-            )
-        )
+        out_lines(fact("still open", f"{url}: your configuration rewrites exactly this pushurl (url.*.insteadOf)"))
 
 
 def _undo(repository: Repository) -> None:
@@ -116,20 +110,15 @@ def _undo(repository: Repository) -> None:
         out("nothing to undo: git swarm init was not done here")
         return
     for path in undone.restored:
-        out_lines(readable("restored   ", f"{_name(repository, path)}", sys.stdout))
+        out_lines(fact("restored", _name(repository, path)))
     for path in undone.ours_removed:
-        out_lines(
-            readable(
-                "changed    ",
-                f"{_name(repository, path)}: changed since by another tool: only our lines were removed",
-                sys.stdout,
-            )
-        )
+        what = "changed since by another tool: only our lines were removed"
+        out_lines(fact("changed", f"{_name(repository, path)}: {what}"))
     for path in undone.theirs:
         name = _name(repository, path)
-        out_lines(readable("stays      ", f"{name}: it is part of the project by now (git rm {name})", sys.stdout))
+        out_lines(fact("stays", f"{name}: it is part of the project by now (git rm {name})"))
     for path, reason in undone.left:
-        out_lines(readable("left       ", f"{_name(repository, path)}: {reason}", sys.stdout))
+        out_lines(fact("left", f"{_name(repository, path)}: {reason}"))
     if undone.left:
         raise SwarmError("not everything could be undone", hint="see the lines that begin with 'left'")
 

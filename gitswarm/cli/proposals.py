@@ -34,12 +34,8 @@ def apply(
     ] = None,
 ) -> None:
     """Commit a proposal in your name on a branch; your checkout stays as it is."""
-    opened = _open(proposal)
-    refuse_agent(os.environ, "wisdom apply", opened.repository.common_dir)
-    offer, settled = opened.offer, opened.offer.settled
-    if settled is not None and settled.state == "applied":
-        what = f"{offer.id} was applied on {settled.branch} as {(settled.commit or '')[:12]}"
-        raise SwarmError(what, hint=f"git show {(settled.commit or '')[:12]}")
+    opened = _open(proposal, "apply", "git show {0}")
+    offer = opened.offer
     done = apply_proposal(opened.repository, os.environ, offer, branch)
     outcome = Settled(
         proposal=offer.proposal.id, state="applied", date=timestamp(now()), commit=done.commit, branch=done.branch
@@ -57,20 +53,25 @@ def dismiss(
     """Dismiss a proposal; -m says why."""
     if not message.strip():
         raise UsageError("say why", hint=f"git swarm wisdom dismiss {proposal} -m 'WHY'")
-    opened = _open(proposal)
-    refuse_agent(os.environ, "wisdom dismiss", opened.repository.common_dir)
-    offer, settled = opened.offer, opened.offer.settled
-    if settled is not None and settled.state == "applied":
-        what = f"{offer.id} was applied on {settled.branch} as {(settled.commit or '')[:12]}"
-        raise SwarmError(what, hint=f"git revert {(settled.commit or '')[:12]}   (on a branch that has it)")
+    opened = _open(proposal, "dismiss", "git revert {0}   (on a branch that has it)")
+    offer = opened.offer
     outcome = Settled(proposal=offer.proposal.id, state="dismissed", date=timestamp(now()), why=message.strip())
     opened.store.settle(offer.run.run_id, outcome)
     out(f"{offer.id} is dismissed")
 
 
-def _open(proposal: str) -> _Opened:
+def _open(proposal: str, command: str, hint: str) -> _Opened:
+    """
+    :param hint: about the commit of a proposal that was applied.
+    :raises SwarmError: it was.
+    """
     repository = repository_here()
     offer = find_offer(read_wisdom(repository), proposal)
+    refuse_agent(os.environ, f"wisdom {command}", repository.common_dir)
+    if offer.settled is not None and offer.settled.state == "applied":
+        commit = (offer.settled.commit or "")[:12]
+        what = f"{offer.id} was applied on {offer.settled.branch} as {commit}"
+        raise SwarmError(what, hint=hint.format(commit))
     tree = repository.objects.commit(repository.resolve("HEAD")).tree
     redactor = Redactor(config_at(repository, tree).secrets, os.environ)
     return _Opened(repository, WisdomStore(repository, now, redactor), offer)

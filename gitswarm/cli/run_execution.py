@@ -34,6 +34,7 @@ from gitswarm.cli.console import (
 from gitswarm.cli.invocation import config_at, now, read_text, run_context
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.cli.runs import severity, tests_word
+from gitswarm.cli.terminal import on_signals
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import RunInterruptedError, SwarmError, UsageError
 from gitswarm.git.owners import announce
@@ -280,17 +281,12 @@ def stop_signals(observer: Observer) -> Iterator[StopFlag]:
         interrupted.is_set = False
         threading.Timer(_ONCE_MORE_S, os.kill, [os.getpid(), signal.SIGTERM]).start()
 
-    wanted = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup: it goes on without its terminal
-        wanted[signal.SIGHUP] = terminate
-    before = {number: signal.signal(number, answer) for number, answer in wanted.items()}
-    unraisable, sys.unraisablehook = sys.unraisablehook, repeat
-    try:
-        yield flag
-    finally:
-        sys.unraisablehook = unraisable
-        for number, answer in before.items():
-            signal.signal(number, answer)
+    with on_signals(interrupt, terminate):
+        unraisable, sys.unraisablehook = sys.unraisablehook, repeat
+        try:
+            yield flag
+        finally:
+            sys.unraisablehook = unraisable
 
 
 @contextmanager

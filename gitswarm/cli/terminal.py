@@ -1,4 +1,4 @@
-"""The terminal that we write to: its size, whether it gets colours, and git's pager."""
+"""The terminal that we write to: its size, whether it gets colours, git's pager, and signals from it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    Answer = Callable[[int, FrameType | None], object]
 
 _USUAL_WIDTH, _USUAL_HEIGHT = 80, 24
 _WIDEST_TEXT = 120
@@ -167,3 +172,22 @@ def _is_shown_by(pager: str, content: bytes) -> bool:
     finally:
         signal.signal(signal.SIGINT, before)
     return process.returncode not in (126, 127)
+
+
+@contextmanager
+def on_signals(interrupt: Answer, terminate: Answer) -> Iterator[None]:
+    """
+    :param interrupt: what Ctrl-C does.
+    :param terminate: what SIGTERM does, and a terminal that closes, but for a command that nohup started.
+    """
+    import signal  # noqa: PLC0415 - few commands answer any
+
+    wanted = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        wanted[signal.SIGHUP] = terminate
+    before = {number: signal.signal(number, answer) for number, answer in wanted.items()}
+    try:
+        yield
+    finally:
+        for number, answer in before.items():
+            signal.signal(number, answer)

@@ -340,7 +340,7 @@ def _output(output: str, *, is_bad: bool) -> tuple[bool, list[str]]:
         head, rest = _MOST // 2, _MOST - _MOST // 2 - 1
         lines = [*lines[:head], f"… {left + 1} more lines", *lines[-rest:]]
     room = text_width() - _TIME - 2
-    shown = [_cut(line, room) for line in lines]
+    shown = [cut_line(line, room) for line in lines]
     mark = "✗ " if is_bad else "  "
     shown_lines = [f"{'':{_TIME}}{mark if not index else '  '}{line}".rstrip() for index, line in enumerate(shown)]
     if is_bad and not shown_lines:
@@ -348,7 +348,7 @@ def _output(output: str, *, is_bad: bool) -> tuple[bool, list[str]]:
     return left > 0 or shown != lines, shown_lines
 
 
-def _cut(line: str, room: int) -> str:
+def cut_line(line: str, room: int) -> str:
     """With its indentation."""
     indent = len(line) - len(line.lstrip())
     return " " * indent + shorten(line, max(room - indent, 1)) if line.strip() else ""

@@ -34,7 +34,7 @@ from gitswarm.cli.live_events import Stamp, is_committed, place, stamp
 from gitswarm.cli.log import step_lines
 from gitswarm.cli.runs import Opened, about, headline, reader_here
 from gitswarm.cli.terminal import painted, terminal_height, terminal_width, text_width
-from gitswarm.cli.transcript import Folding, line_of
+from gitswarm.cli.transcript import Folding, cut_line, line_of
 from gitswarm.errors import NotFoundError
 from gitswarm.git.owners import live_owners
 from gitswarm.git.reader import RepositoryReader
@@ -49,7 +49,6 @@ from gitswarm.ledger.work import worked_ms
 from gitswarm.records.event import EventKind
 from gitswarm.records.evidence import extra_run_words
 from gitswarm.records.execution import RunStatus
-from gitswarm.records.text import columns, shorten
 
 POLL_S = 0.5
 _CTRL_C = "\x03"
@@ -170,21 +169,14 @@ def screen_lines(runs: Sequence[WatchedRun], height: int) -> list[str]:
         lines += ([""] if index else []) + run.lines(max(room // len(live), 2))
     width = terminal_width()
     return [
-        _cut(with_short_ids(harmless(line)), width) for line in (*lines[: height - 1], "q quits; the runs continue")
+        cut_line(with_short_ids(harmless(line)), width)
+        for line in (*lines[: height - 1], "q quits; the runs continue")
     ]
 
 
 def _frame(lines: Sequence[str]) -> str:
     """What draws a screen over the one before."""
     return _HOME + "\r\n".join(f"{painted(line, sys.stdout)}{_REST_OF_LINE}" for line in lines) + _BELOW
-
-
-def _cut(line: str, width: int) -> str:
-    """With its indentation."""
-    if columns(line) <= width:
-        return line
-    indent = len(line) - len(line.lstrip())
-    return " " * indent + shorten(line, width - indent)
 
 
 @contextmanager

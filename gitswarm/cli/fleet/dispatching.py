@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.cli.console import money
@@ -70,7 +70,7 @@ class Job(Struct):
     providers: frozenset[str] | None = None
 
 
-class Fleet:
+class Fleet(Struct):
     """
     :param queued: what the hub had when the jobs were made.
     :param here: whether runs are executed in this repository; else in clones of the workers.
@@ -78,35 +78,23 @@ class Fleet:
     :param at_once: by provider, how many runs that ask it may be executed at the same time.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        remote: Remote,
-        queued: Queue,
-        jobs: Sequence[Job],
-        display: Display,
-        *,
-        here: bool,
-        limit_usd: float | None,
-        at_once: Mapping[str, int],
-    ) -> None:
-        self._repository = repository
-        self._remote = remote
-        self._queued = queued
-        self.jobs = list(jobs)
-        self._display = display
-        self._here = here
-        self._limit_usd = limit_usd
-        self._at_once = at_once
-        self._name = f"fleet-{secrets.token_hex(4)}"
-        self._answers = queue.SimpleQueue[tuple[Job, "Future[Answer]"]]()
-        self._running: dict[str, Future[Answer]] = {}
-        self._notices: set[str] = set()
-        self._planned: dict[StartOptions, frozenset[str]] = {}
-        self._looked = 0.0
-        self._is_stopping = False
-        self.problem: SwarmError | None = None
-        self.spent_out = False
+    repository: Repository
+    remote: Remote
+    queued: Queue
+    jobs: Sequence[Job]
+    display: Display
+    here: bool
+    limit_usd: float | None
+    at_once: Mapping[str, int]
+    problem: SwarmError | None = None
+    spent_out: bool = False
+    _name: str = field(default_factory=lambda: f"fleet-{secrets.token_hex(4)}")
+    _answers: queue.SimpleQueue[tuple[Job, Future[Answer]]] = field(default_factory=queue.SimpleQueue)
+    _running: dict[str, Future[Answer]] = field(default_factory=dict)
+    _notices: set[str] = field(default_factory=set)
+    _planned: dict[StartOptions, frozenset[str]] = field(default_factory=dict)
+    _looked: float = 0.0
+    _is_stopping: bool = False
 
     def work(self, client: Client, presses: Callable[[], int]) -> None:
         """Until nothing is left to do, or it is to stop.
@@ -138,7 +126,7 @@ class Fleet:
 
         running = f"{len(self._running)} running"
         how = "now" if wanted > 1 else f"after the steps that are executed ({running}); Ctrl-C again stops now"
-        self._display.notice(f"stopping {how}")
+        self.display.notice(f"stopping {how}")
         for name in ("stop", "now")[:wanted]:
             Event(f"{self._name}/{name}", client=client).set()
 
@@ -164,63 +152,63 @@ class Fleet:
                 continue
             if self._is_spent():
                 return
-            is_new = bring_to_hub(self._repository, self._remote, job, self._queued, self._notice_once)
+            is_new = bring_to_hub(self.repository, self.remote, job, self.queued, self._notice_once)
             if is_new and job.entry is not None:
                 tells = {"entry": job.entry.place}
-                self._display.event("created", job.run_id, f"created: {job.entry.title}", tells)
+                self.display.event("created", job.run_id, f"created: {job.entry.title}", tells)
             self._submit(client, job)
             free -= 1
 
     def _provider_has_room(self, job: Job) -> bool:
         """Whether one more run may ask what the job's run asks."""
-        if not self._at_once:
+        if not self.at_once:
             return True
         if job.providers is None:
             job.providers = self._providers_of(job)
         running = Counter(
             each for other in self.jobs if other.run_id in self._running for each in other.providers or ()
         )
-        return all(running[each] < number for each, number in self._at_once.items() if each in job.providers)
+        return all(running[each] < number for each, number in self.at_once.items() if each in job.providers)
 
     def _providers_of(self, job: Job) -> frozenset[str]:
         if job.run_id is not None:
-            return providers_of_run(self._repository, self._remote, RunLayout(job.run_id))
+            return providers_of_run(self.repository, self.remote, RunLayout(job.run_id))
         assert job.entry is not None  # noqa: S101
         how = replace(job.entry.options, task="-", priority=0)
         if how not in self._planned:
-            new = plan_run(self._repository, how.asked()).new
+            new = plan_run(self.repository, how.asked()).new
             self._planned[how] = providers_of(new.spec, new.specs)
         return self._planned[how]
 
     def _is_spent(self) -> bool:
-        if self._limit_usd is None:
+        if self.limit_usd is None:
             return False
         ours = {job.run_id for job in self.jobs}
         leases = self._leases()
         cost = usd(*(fleet_run_of(lease).cost_usd for run, lease in leases.items() if run in ours))
-        if cost is not None and cost < self._limit_usd:
+        if cost is not None and cost < self.limit_usd:
             return False
         self.spent_out = True
-        self._notice_once(f"no more runs are begun: {money(cost)} of {money(self._limit_usd)} are spent (--max-cost)")
+        self._notice_once(f"no more runs are begun: {money(cost)} of {money(self.limit_usd)} are spent (--max-cost)")
         return True
 
     def _submit(self, client: Client, job: Job) -> None:
         assert job.run_id is not None  # noqa: S101
         job.attempts += 1
-        folder = self._repository.checkout or self._repository.common_dir
-        logs = log_of(self._repository, job.run_id).parent
+        folder = self.repository.checkout or self.repository.common_dir
+        logs = log_of(self.repository, job.run_id).parent
         order = Order(
             job.run_id,
             version_here(),
             self._name,
-            self._remote.name if self._here else self._remote.url,
-            (str(folder), str(logs)) if self._here else None,
+            self.remote.name if self.here else self.remote.url,
+            (str(folder), str(logs)) if self.here else None,
         )
         key = f"{self._name}/{job.run_id}/{job.attempts}"  # a key that has ended would answer from memory
         future = client.submit(execute, order, key=key, resources={SLOT: 1}, pure=False)
         self._running[job.run_id] = future
         future.add_done_callback(lambda done: self._answers.put((job, done)))
-        self._display.event("submitted", job.run_id, f"begins, attempt {job.attempts}", {"attempt": job.attempts})
+        self.display.event("submitted", job.run_id, f"begins, attempt {job.attempts}", {"attempt": job.attempts})
 
     def _take_answer(self, client: Client) -> None:
         try:
@@ -258,47 +246,47 @@ class Fleet:
         is_over = lease is not None and (not is_open(lease) or job.state == RunStatus.STOPPED.value)
         if answer.code == FencedError.exit_code:
             job.ended, job.state = True, ELSEWHERE
-            self._display.event("ended", run, f"is executed elsewhere: {answer.said}", {**tells, "state": ELSEWHERE})
+            self.display.event("ended", run, f"is executed elsewhere: {answer.said}", {**tells, "state": ELSEWHERE})
         elif is_over:
             job.ended = True
             self._bring_home(run)
-            self._display.event("ended", run, job.state, tells)
+            self.display.event("ended", run, job.state, tells)
         elif (lease is not None and is_given_up(lease)) or job.failures >= MOST_ATTEMPTS:
             job.ended, job.state = True, GIVEN_UP
-            self._display.event(
+            self.display.event(
                 "ended", run, f"given up: {answer.said}", {**tells, "state": GIVEN_UP, "said": answer.said}
             )
         elif self._is_stopping:
-            self._display.event("ended", run, job.state, tells)
+            self.display.event("ended", run, job.state, tells)
         else:
             job.not_before = time.monotonic() + _PAUSES_S[job.failures]
-            self._display.event("retried", run, f"is tried again: {answer.said}", {**tells, "said": answer.said})
+            self.display.event("retried", run, f"is tried again: {answer.said}", {**tells, "said": answer.said})
 
     def _lease(self, run: str) -> Lease | None:
         with suppress(GitFailedError):
-            return look_at_hub(self._repository, self._remote, RunLayout(run)).leases.get(run)
+            return look_at_hub(self.repository, self.remote, RunLayout(run)).leases.get(run)
         return None
 
     def _bring_home(self, run: str) -> None:
         """What a worker did is looked at, approved and landed here."""
         layout = RunLayout(run)
-        if self._here:
+        if self.here:
             return
         try:
-            pull_run(self._repository, self._remote, layout, context_for_hub(self._repository, layout))
+            pull_run(self.repository, self.remote, layout, context_for_hub(self.repository, layout))
         except (GitFailedError, RunHeldError) as error:
-            self._display.notice(f"{run} is not here yet: {error.message}: git swarm pull {run}")
+            self.display.notice(f"{run} is not here yet: {error.message}: git swarm pull {run}")
 
     def _notice_once(self, text: str) -> None:
         if text not in self._notices:
             self._notices.add(text)
-            self._display.notice(text)
+            self.display.notice(text)
 
     def _show(self) -> None:
         if time.monotonic() - self._looked >= _LOOK_S:
             self._looked = time.monotonic()
             with suppress(GitFailedError):
-                self._display.update(self.fleet_runs)
+                self.display.update(self.fleet_runs)
 
     def fleet_runs(self) -> list[FleetRun]:
         """Of all its runs, as the hub has them.
@@ -310,7 +298,7 @@ class Fleet:
 
     def _leases(self) -> dict[str, Lease]:
         """By run, as they are now; of archived ones as they were when the jobs were made."""
-        return {**self._queued.leases, **look_at_hub(self._repository, self._remote).leases}
+        return {**self.queued.leases, **look_at_hub(self.repository, self.remote).leases}
 
     def _fleet_run(self, job: Job, lease: Lease | None) -> FleetRun:
         if lease is None:

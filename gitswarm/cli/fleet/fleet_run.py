@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -40,6 +39,7 @@ from gitswarm.cli.fleet.fleet_status import (
 from gitswarm.cli.invocation import repository_here
 from gitswarm.cli.run_execution import EXIT_CODES, budget_of_options
 from gitswarm.cli.start import plan_run
+from gitswarm.cli.terminal import on_signals
 from gitswarm.engines.registry import adapters
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.clone import make_own_hub
@@ -228,12 +228,5 @@ def _presses() -> Iterator[Callable[[], int]]:
     def terminate(_number: int, _frame: FrameType | None) -> None:
         pressed.extend([time.monotonic()] * 2)
 
-    wanted = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        wanted[signal.SIGHUP] = terminate
-    before = {number: signal.signal(number, answer) for number, answer in wanted.items()}
-    try:
+    with on_signals(interrupt, terminate):
         yield lambda: min(len(pressed), 2)
-    finally:
-        for number, answer in before.items():
-            signal.signal(number, answer)

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
@@ -183,53 +183,37 @@ _AROUND = 6
 """Lines of a terminal that are not rows of the table."""
 
 
-class Display(Protocol):
-    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:
-        """Something happened. `said`: in words."""
-
-    def notice(self, text: str) -> None: ...
-
-    def update(self, found: Callable[[], Sequence[FleetRun]]) -> None:
-        """It is time to show how all runs of the fleet stand. `found` asks the hub."""
-
-
-class JsonDisplay:
-    """An object per line on stdout."""
-
-    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
-        out_json_line({"event": name, "run_id": run, **more})
-        sys.stdout.flush()
-
-    def notice(self, text: str) -> None:
-        err(text)
-
-    def update(self, found: Callable[[], Sequence[FleetRun]]) -> None:
-        pass
-
-
-class PlainDisplay:
+class Display:
     """A line per event on stderr."""
 
     def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
+        """Something happened. `said`: in words."""
         err(f"{run or 'fleet'} {said}")
 
     def notice(self, text: str) -> None:
         err(text)
 
     def update(self, found: Callable[[], Sequence[FleetRun]]) -> None:
-        pass
+        """It is time to show how all runs of the fleet stand. `found` asks the hub."""
 
 
-class LiveDisplay:
+class JsonDisplay(Display):
+    """An object per line on stdout."""
+
+    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
+        out_json_line({"event": name, "run_id": run, **more})
+        sys.stdout.flush()
+
+
+class LiveDisplay(Display):
     """A table on a terminal: what is executed first, then what ended last."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:
-        if name in ("retried", "refused"):
+    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
+        if name == "retried":
             self._live.console.print(f"{run or 'fleet'} {said}", markup=False, highlight=False)
-        del more
 
     def notice(self, text: str) -> None:
         self._live.console.print(harmless(text), markup=False, highlight=False)
@@ -272,4 +256,4 @@ def display(*, as_json: bool) -> Iterator[Display]:
         with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
             yield LiveDisplay(live)
     else:
-        yield PlainDisplay()
+        yield Display()

@@ -16,7 +16,7 @@ from types import FrameType
 from msgspec import Struct
 
 from gitswarm import __version__
-from gitswarm.cli.run_execution import command_line
+from gitswarm.cli.run_execution import in_background
 
 FOLDER = "SWARM_FLEET_DIR"
 """Environment variable of a worker: where its clones are."""
@@ -66,16 +66,8 @@ def execute(order: Order) -> Answer:
         log = folder / "logs"
     log.mkdir(parents=True, exist_ok=True)
     file = log / f"{order.run_id}.log"
-    with file.open("ab") as output:
-        begun = output.tell()
-        process = subprocess.Popen(
-            command_line(words),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is the fleet's to pass on
-        )
+    begun = file.stat().st_size if file.exists() else 0
+    process = in_background(words, folder, os.environ, file)  # Ctrl-C is the fleet's to pass on
     try:
         _attend(process, order.fleet)
     finally:

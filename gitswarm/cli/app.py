@@ -115,7 +115,11 @@ def _fail(error: Exception, arguments: list[str]) -> int:
         _report_bug(error, arguments)
         return BUG
     usual = "fix that, then run the same command again" if isinstance(expected, SpecError) else ""
-    hint = _onward(expected.hint)
+    hint = expected.hint
+    if "git swarm resume run-" in hint:
+        from gitswarm.cli.runs import onward_here
+
+        hint = onward_here(hint)
     if AGAIN in hint:
         import shlex
 
@@ -123,14 +127,6 @@ def _fail(error: Exception, arguments: list[str]) -> int:
         hint = hint.replace(AGAIN, continues or shlex.join(["git", "swarm", *arguments]))
     complain(_discreet(expected.message), hint or usual)
     return expected.exit_code
-
-
-def _onward(hint: str) -> str:
-    if "git swarm resume run-" not in hint:
-        return hint
-    from gitswarm.cli.runs import onward_here
-
-    return onward_here(hint)
 
 
 def _expected(error: Exception) -> SwarmError | None:

@@ -144,11 +144,14 @@ def _common_dir() -> str | None:
     checkout = _above(".git")
     if checkout is None:
         return None
-    git_dir = f"{checkout}/.git"
-    if os.path.isfile(git_dir):
-        git_dir = os.path.join(checkout, _text(git_dir).removeprefix("gitdir: "))
+    git_dir = _git_dir(checkout)
     shared = f"{git_dir}/commondir"
     return os.path.join(git_dir, _text(shared)) if os.path.exists(shared) else git_dir
+
+
+def _git_dir(checkout: str) -> str:
+    found = f"{checkout}/.git"
+    return os.path.join(checkout, _text(found).removeprefix("gitdir: ")) if os.path.isfile(found) else found
 
 
 def _text(path: str) -> str:
@@ -187,10 +190,7 @@ def _steps(before: list[str]) -> list[str]:
 
 
 def _standing_in() -> str:
-    checkout = _above(".git") or ""
-    head = f"{checkout}/.git/HEAD"
-    if os.path.isfile(f"{checkout}/.git"):
-        head = os.path.join(checkout, _text(f"{checkout}/.git").removeprefix("gitdir: "), "HEAD")
+    head = f"{_git_dir(_above('.git') or '')}/HEAD"
     text = _text(head) if os.path.exists(head) else ""
     return text.partition(_RUN_REFS)[2]
 

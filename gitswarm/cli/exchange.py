@@ -9,7 +9,8 @@ from typing import Annotated
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import out, out_json, plural
 from gitswarm.cli.invocation import now, repository_here, run_context
-from gitswarm.cli.run_execution import NoticeObserver, quiet_context
+from gitswarm.cli.progress import NoticeObserver
+from gitswarm.cli.run_execution import quiet_context
 from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.git.remote import Remote
@@ -39,9 +40,7 @@ HubArgument = Annotated[
 
 def push(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = False) -> None:
     """Push a run to the hub, a git remote: branch, notes and everything that was set aside. Nothing there is lost."""
-    repository = repository_here()
-    refuse_agent(os.environ, "push", repository.common_dir)
-    remote = hub_for_runs(repository, os.environ, hub)
+    repository, remote = _with_hub("push", hub)
     layout = find_run(repository, run)
     moved = push_run(repository, remote, layout, now)
     if as_json:
@@ -57,9 +56,7 @@ def push(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = F
 
 def pull(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = False) -> None:
     """Bring a run from the hub; commits that only this clone has are set aside."""
-    repository = repository_here()
-    refuse_agent(os.environ, "pull", repository.common_dir)
-    remote = hub_for_runs(repository, os.environ, hub)
+    repository, remote = _with_hub("pull", hub)
     layout = find_on_hub(repository, remote, run)
     pulled = pull_run(repository, remote, layout, context_for_hub(repository, layout))
     if as_json:
@@ -123,9 +120,16 @@ def ask_over_hub(run: str | None, wish: RequestKind, *, at_once: bool) -> None:
 def _settle(
     run: str | None, settle: Callable[[Repository, Remote, RunLayout, Clock], None]
 ) -> tuple[RunLayout, Remote]:
-    repository = repository_here()
-    refuse_agent(os.environ, settle.__name__.partition("_")[0], repository.common_dir)
-    remote = hub_for_runs(repository, os.environ)
+    repository, remote = _with_hub(settle.__name__.partition("_")[0])
     layout = find_on_hub(repository, remote, run)
     settle(repository, remote, layout, now)
     return layout, remote
+
+
+def _with_hub(command: str, hub: str | None = None) -> tuple[Repository, Remote]:
+    """
+    :raises SwarmError: an agent typed the command; there is no hub.
+    """
+    repository = repository_here()
+    refuse_agent(os.environ, command, repository.common_dir)
+    return repository, hub_for_runs(repository, os.environ, hub)

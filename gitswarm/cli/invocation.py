@@ -34,10 +34,15 @@ def now() -> datetime:
 
 def config_at(repository: Repository, tree: str) -> Config:
     """Configuration of the commit with this tree, with the person's over it."""
+    return _loaded(repository, _config_in(repository, tree))
+
+
+def _config_in(repository: Repository, tree: str) -> str | None:
+    """The text of the team's file."""
     from gitswarm.settings import CONFIG_FILE
 
-    team = repository.objects.file(tree, CONFIG_FILE)
-    return _loaded(repository, team.decode(errors="replace") if team is not None else None)
+    content = repository.objects.file(tree, CONFIG_FILE)
+    return content.decode(errors="replace") if content is not None else None
 
 
 def _loaded(repository: Repository, team: str | None) -> Config:
@@ -76,14 +81,11 @@ def readable_config(repository: Repository) -> tuple[Config, list[tuple[str, str
 
 def committed_config(repository: Repository) -> str | None:
     """The text of the team's file in HEAD."""
-    from gitswarm.settings import CONFIG_FILE
-
     try:
         tree = repository.objects.commit(repository.resolve("HEAD")).tree
     except NotFoundError:  # no commit yet
         return None
-    content = repository.objects.file(tree, CONFIG_FILE)
-    return content.decode(errors="replace") if content is not None else None
+    return _config_in(repository, tree)
 
 
 def config_here() -> Config:

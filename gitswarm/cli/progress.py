@@ -51,14 +51,16 @@ DOING_COLUMNS = 30
 """Room for what the agent says or does, in the line that moves."""
 
 
-class JsonProgress(SilentObserver):
+class NoticeObserver(SilentObserver):
+    def notice(self, text: str) -> None:
+        err(text)
+
+
+class JsonProgress(NoticeObserver):
     """Every event as one line on stdout, as soon as it is on disk."""
 
     def event(self, event: LoggedEvent) -> None:
         out_stored(event.to_line())
-
-    def notice(self, text: str) -> None:
-        err(text)
 
 
 class PlainProgress(SilentObserver):

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +31,7 @@ from gitswarm.cli.console import (
     readable,
 )
 from gitswarm.cli.invocation import config_at, now, read_text, run_context
-from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
+from gitswarm.cli.progress import JsonProgress, LiveProgress, NoticeObserver, PlainProgress
 from gitswarm.cli.runs import severity, tests_word
 from gitswarm.cli.terminal import on_signals
 from gitswarm.engines.registry import adapter_of
@@ -52,7 +51,7 @@ from gitswarm.records.budget import OPTIONS, seconds
 from gitswarm.records.execution import FORK_OF, RunStatus
 from gitswarm.records.record import timestamp
 from gitswarm.records.worklists import Feedback
-from gitswarm.runner.run_session import Observer, RunContext, SilentObserver
+from gitswarm.runner.run_session import Observer, RunContext
 from gitswarm.settings import Config
 
 if TYPE_CHECKING:
@@ -81,7 +80,6 @@ HubFlag = Annotated[
 
 EXIT_CODES = {RunStatus.FAILED: 4, RunStatus.UNPROVEN: 4, RunStatus.PAUSED: 5}
 _ONCE_MORE_S = 0.01
-_ONE_KEYPRESS_S = 0.5
 _READ: Mapping[str, tuple[Callable[[str], float], str]] = {
     "cost_usd": (lambda text: float(text.removeprefix("$")), "5"),
     "tokens": (lambda text: int(text.replace(",", "").replace("_", "")), "200000"),
@@ -193,11 +191,6 @@ def quiet_context(repository: Repository, layout: RunLayout) -> RunContext:
     return run_context(config, NoticeObserver())
 
 
-class NoticeObserver(SilentObserver):
-    def notice(self, text: str) -> None:
-        err(text)
-
-
 def continue_run(
     repository: Repository,
     layout: RunLayout,
@@ -230,7 +223,6 @@ class StopFlag(Struct):
     """Set by the first Ctrl-C: stop after this step."""
 
     is_set: bool = False
-    since: float = 0.0
     is_cut_off: bool = False
 
     def requested(self) -> bool:
@@ -240,45 +232,33 @@ class StopFlag(Struct):
         """Whether nothing more is to be executed: asked for by Ctrl-C, or cut off by the second one or SIGTERM."""
         return self.is_set or self.is_cut_off
 
-    def press(self) -> bool:
-        """Whether it is the first time."""
-        if self.is_set:
-            return False
-        self.is_set, self.since = True, time.monotonic()
-        return True
-
-    def is_pressed_again(self) -> bool:
-        """By another keypress: the terminal sends Ctrl-C to `git` and to us, and `git` hands on what it got."""
-        return time.monotonic() - self.since > _ONE_KEYPRESS_S
-
 
 @contextmanager
 def stop_signals(observer: Observer) -> Iterator[StopFlag]:
     """Ctrl-C once: stop after the step. Twice, SIGTERM, or a terminal that closes: now; after that the end of the run
     is not disturbed."""
-    flag = StopFlag()
-    interrupted = StopFlag()
+    flag, is_interrupted = StopFlag(), False
 
-    def cut_off(*, is_wanted: bool = True) -> None:
-        if is_wanted and not interrupted.is_set:
-            interrupted.is_set = flag.is_cut_off = True
-            raise RunInterruptedError
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        if flag.press():
-            observer.notice("stopping after this step; Ctrl-C again stops now")
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if flag.is_set:
+            terminate(number, frame)
         else:
-            cut_off(is_wanted=flag.is_pressed_again())
+            flag.is_set = True
+            observer.notice("stopping after this step; Ctrl-C again stops now")
 
     def terminate(_number: int, _frame: FrameType | None) -> None:
-        cut_off()
+        nonlocal is_interrupted
+        if not is_interrupted:
+            is_interrupted = flag.is_cut_off = True
+            raise RunInterruptedError
 
     def repeat(lost: sys.UnraisableHookArgs) -> None:
         """Python drops what is raised while it deletes an object: the signal comes once more, when that is done."""
+        nonlocal is_interrupted
         if lost.exc_type is not RunInterruptedError:
             unraisable(lost)
             return
-        interrupted.is_set = False
+        is_interrupted = False
         threading.Timer(_ONCE_MORE_S, os.kill, [os.getpid(), signal.SIGTERM]).start()
 
     with on_signals(interrupt, terminate):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
@@ -99,6 +99,18 @@ def show(
         out_lines(step_lines(opened, record))
 
 
+def within(value: JsonValue | Mapping[str, JsonValue], *names: str) -> list[JsonValue]:
+    """A list in stored JSON, by the names on the way to it; empty where something else is there."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, list) else []
+
+
+def objects_within(value: JsonValue | Mapping[str, JsonValue], *names: str) -> list[dict[str, JsonValue]]:
+    """Those of such a list that are objects."""
+    return [each for each in within(value, *names) if isinstance(each, dict)]
+
+
 def whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
     """`show --json`."""
     execution = record.execution
@@ -138,16 +150,14 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
     reason = status_reason(envelope, record.summary)
     if reason is not None:
         _field("because", reason)
-    if isinstance(envelope, dict):
-        for kind in ("concerns", "blockers", "artifacts"):
-            items = envelope.get(kind)
-            for item in items if isinstance(items, list) else ():
-                _field(kind[:-1], str(item))
+    for kind in ("concerns", "blockers", "artifacts"):
+        for item in within(envelope, kind):
+            _field(kind[:-1], str(item))
     _show_denied(whole["receipt"])
     if isinstance(evidence, dict):
         _show_evidence(evidence, of_tests=is_of_tests(opened.repository, opened.state, record, evidence))
-    output = whole["output"]
-    for number, line in enumerate(output if isinstance(output, list) else ()):
+    output = within(whole, "output")
+    for number, line in enumerate(output):
         out(f"  {'' if number else 'output':<9} {line}")
     for led_to in dict.fromkeys(map(_led_to, _decisions(opened, record))):
         _field("led to", led_to)
@@ -187,11 +197,8 @@ def _show_evidence(evidence: dict[str, JsonValue], *, of_tests: bool) -> None:
     """
     :param of_tests: its command, if there is one, runs tests.
     """
-    found = evidence["diff"]
-    files = found.get("files") if isinstance(found, dict) else None
-    for file in files if isinstance(files, list) else ():
-        if isinstance(file, dict):
-            _field(str(file["change"]), f"{file['path']}  {line_counts(file['insertions'], file['deletions'])}")
+    for file in objects_within(evidence, "diff", "files"):
+        _field(str(file["change"]), f"{file['path']}  {line_counts(file['insertions'], file['deletions'])}")
     tests = evidence["tests"]
     if isinstance(tests, dict) and tests.get("command"):
         passed = tests["passed"] if isinstance(tests["passed"], bool) else None
@@ -202,28 +209,21 @@ def _show_evidence(evidence: dict[str, JsonValue], *, of_tests: bool) -> None:
         _field("also ran", runs)
     _show_report(evidence.get("report"))
     _show_verdict(evidence.get("verdict"))
-    criteria = evidence.get("criteria")
-    for each in criteria if isinstance(criteria, list) else ():
-        if isinstance(each, dict):
-            _field(str(each["proof"]), f"{each['id']}: {each['reason']}")
+    for each in objects_within(evidence, "criteria"):
+        _field(str(each["proof"]), f"{each['id']}: {each['reason']}")
     _show_concerns(evidence)
     for kind in ("tampered", "quarantined", "put_back", "artifact_problems"):
-        items = evidence.get(kind)
-        for item in items if isinstance(items, list) else ():
+        for item in within(evidence, kind):
             _field(kind.removesuffix("_problems").replace("_", " "), f"{item}")
 
 
 def _show_concerns(evidence: dict[str, JsonValue]) -> None:
     """What the step opened, settled, and what a person accepted."""
-    opened, closed, accepted = (evidence.get(name) for name in ("opened", "closed", "accepted"))
-    why = (
-        {each["id"]: each["why"] for each in accepted if isinstance(each, dict)} if isinstance(accepted, list) else {}
-    )
-    for each in closed if isinstance(closed, list) else ():
-        _field("accepted" if each in why else "settled", f"{each}{f': {why[each]}' if each in why else ''}")
-    for each in opened if isinstance(opened, list) else ():
-        if isinstance(each, dict):
-            _field("blocking" if each["blocking"] else "warning", f"{each['id']}: {each['fact']}")
+    why = {each["id"]: each["why"] for each in objects_within(evidence, "accepted")}
+    for name in within(evidence, "closed"):
+        _field("accepted" if name in why else "settled", f"{name}{f': {why[name]}' if name in why else ''}")
+    for each in objects_within(evidence, "opened"):
+        _field("blocking" if each["blocking"] else "warning", f"{each['id']}: {each['fact']}")
 
 
 def _show_report(report: JsonValue) -> None:
@@ -231,23 +231,19 @@ def _show_report(report: JsonValue) -> None:
         more = " at least" if report["partial"] else ""
         counts = ", ".join(f"{report[kind]} {kind}" for kind in ("passed", "failed", "skipped"))
         _field("report", f"{counts}{more} ({report['source']})")
-        failing = report.get("failing")
-        for name in failing if isinstance(failing, list) else ():
+        for name in within(report, "failing"):
             _field("failing", f"{name}")
 
 
 def _show_verdict(verdict: JsonValue) -> None:
     """Nothing about a handoff that agrees with the facts."""
-    findings = verdict.get("findings") if isinstance(verdict, dict) else None
-    if not isinstance(verdict, dict) or not isinstance(findings, list) or not findings:
+    if not isinstance(verdict, dict) or not within(verdict, "findings"):
         return
-    about = verdict.get("about")
-    whom = f" about {', '.join(map(str, about))}" if isinstance(about, list) and about else ""
-    _field("verdict", f"{verdict['recommendation']}{whom}, score {verdict['score']}")
-    for finding in findings:
-        if isinstance(finding, dict):
-            claim = f'claimed "{finding["claim"]}", but ' if finding["claim"] else ""
-            _field("", f"{finding['flag']}: {claim}{finding['fact']}")
+    about = ", ".join(map(str, within(verdict, "about")))
+    _field("verdict", f"{verdict['recommendation']}{about and f' about {about}'}, score {verdict['score']}")
+    for finding in objects_within(verdict, "findings"):
+        claim = f'claimed "{finding["claim"]}", but ' if finding["claim"] else ""
+        _field("", f"{finding['flag']}: {claim}{finding['fact']}")
 
 
 def diff(

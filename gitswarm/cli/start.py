@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import duration, fact, money, out, out_json, out_lines, table
 from gitswarm.cli.invocation import config_at, now, read_text, repository_here, run_context
+from gitswarm.cli.progress import NoticeObserver
 from gitswarm.cli.run_execution import (
     Executed,
     FeedbackOption,
     MaxCostOption,
     MaxTimeOption,
     MaxTokensOption,
-    NoticeObserver,
     apply_durability,
     budget_of_options,
     execute_in_background,

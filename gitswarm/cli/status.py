@@ -289,12 +289,10 @@ def _on_hub(repository: RepositoryReader, run: str | None) -> tuple[RunOverview,
 
 
 def _plain_place(lease: Lease | None) -> dict[str, JsonValue]:
-    return {"archived": True} if lease is None else {"hub": _plain_lease(lease)}
-
-
-def _plain_lease(lease: Lease) -> dict[str, JsonValue]:
+    if lease is None:
+        return {"archived": True}
     plain = to_builtins(lease)
-    return {name: plain[name] for name in ("generation", "owner", "time", "executes", "held")}
+    return {"hub": {name: plain[name] for name in ("generation", "owner", "time", "executes", "held")}}
 
 
 def _lease_words(lease: Lease) -> str:

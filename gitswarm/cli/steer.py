@@ -212,7 +212,7 @@ def fork(
     again: Annotated[bool, Option("--again", help="STEP itself is executed once more, and not shared.")] = False,
     engine: Annotated[str | None, Option(help="Another engine for the new run.")] = None,
     mode: Annotated[str | None, Option(help="stub, or a mode of the engine.")] = None,
-    until: Annotated[str | None, Option(metavar="STEP", help="Stop after this step.")] = None,
+    until: UntilOption = None,
     as_json: JsonLines = False,
 ) -> None:
     """A new run with the same history up to a step; the old one stays as it is."""

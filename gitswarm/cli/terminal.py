@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _USUAL_WIDTH, _USUAL_HEIGHT = 80, 24
 _WIDEST_TEXT = 120
 """Longer lines of text are hard to read."""
+
+_ONE_KEYPRESS_S = 0.5
 
 _COLOURS = {"green": "32", "red": "31", "yellow": "33", "cyan": "36"}
 _WORDS = {
@@ -177,12 +180,20 @@ def _is_shown_by(pager: str, content: bytes) -> bool:
 @contextmanager
 def on_signals(interrupt: Answer, terminate: Answer) -> Iterator[None]:
     """
-    :param interrupt: what Ctrl-C does.
+    :param interrupt: what each Ctrl-C does: the terminal sends it to `git` and to us, and `git` hands on what it got.
     :param terminate: what SIGTERM does, and a terminal that closes, but for a command that nohup started.
     """
     import signal  # noqa: PLC0415 - few commands answer any
 
-    wanted = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
+    pressed = float("-inf")
+
+    def once(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if time.monotonic() - pressed > _ONE_KEYPRESS_S:
+            pressed = time.monotonic()
+            interrupt(number, frame)
+
+    wanted = {signal.SIGINT: once, signal.SIGTERM: terminate}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         wanted[signal.SIGHUP] = terminate
     before = {number: signal.signal(number, answer) for number, answer in wanted.items()}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from pydantic import JsonValue
+
+from gitswarm.cli.show import objects_within, within
 
 
 class Topic(Struct, frozen=True):
@@ -32,12 +34,12 @@ def topics(envelope: JsonValue, evidence: JsonValue, *, of_tests: bool) -> list[
         *_findings(shown),
     ]
     found += [
-        Topic(name.replace("_", " "), _texts(claims.get(name)), ())
+        Topic(name.replace("_", " "), _texts(claims, name), ())
         for name in ("artifacts", "concerns", "blockers", "assumptions", "decisions", "observations")
     ]
     found += [_criteria(shown), _concerns(shown)]
     for name in ("tampered", "quarantined", "put_back", "artifact_problems", "secrets"):
-        found.append(Topic(name.replace("_", " "), (), _texts(shown.get(name)), is_mismatch=True))
+        found.append(Topic(name.replace("_", " "), (), _texts(shown, name), is_mismatch=True))
     return [topic for topic in found if topic.claimed or topic.shown]
 
 
@@ -51,9 +53,8 @@ def _status(claims: Mapping[str, JsonValue]) -> Topic:
 
 def _files(claims: Mapping[str, JsonValue], shown: Mapping[str, JsonValue]) -> Topic:
     """An agent that names no file says nothing about them."""
-    diff = shown.get("diff")
-    changed = {_path(each): each for each in _dicts(diff.get("files") if isinstance(diff, dict) else None)}
-    claimed = {_path(each): str(each.get("change")) for each in _dicts(claims.get("file_changes"))}
+    changed = {str(each.get("path")): each for each in objects_within(shown, "diff", "files")}
+    claimed = {str(each.get("path")): str(each.get("change")) for each in objects_within(claims, "file_changes")}
     missing = set(claimed) ^ set(changed) if claimed else set()
     lines = tuple(f"{each.get('change')} {path} {_counts(each)}" for path, each in sorted(changed.items()))
     return Topic(
@@ -77,7 +78,7 @@ def _tests(shown: Mapping[str, JsonValue], name: str) -> Topic:
         lines.append(f"{tests['command']}: {judged}")
     if isinstance(report, dict):
         lines.append(", ".join(f"{report.get(kind)} {kind}" for kind in ("passed", "failed", "skipped")))
-        lines += [f"failing: {name}" for name in _texts(report.get("failing"))]
+        lines += [f"failing: {name}" for name in _texts(report, "failing")]
     return Topic(name, (), tuple(lines))
 
 
@@ -86,8 +87,8 @@ def _findings(shown: Mapping[str, JsonValue]) -> Iterator[Topic]:
     verdict = shown.get("verdict")
     if not isinstance(verdict, dict):
         return
-    about = ", ".join(_texts(verdict.get("about")))
-    for each in _dicts(verdict.get("findings")):
+    about = ", ".join(_texts(verdict, "about"))
+    for each in objects_within(verdict, "findings"):
         claim = str(each.get("claim") or "")
         name = str(each.get("flag")).replace("_", " ") + (f" (about {about})" if about else "")
         yield Topic(name, (claim,) if claim else (), (str(each.get("fact")),), is_mismatch=True)
@@ -95,35 +96,25 @@ def _findings(shown: Mapping[str, JsonValue]) -> Iterator[Topic]:
 
 
 def _criteria(shown: Mapping[str, JsonValue]) -> Topic:
-    judged = _dicts(shown.get("criteria"))
-    return Topic(
-        "criteria", (), tuple(f"{each.get('id')} {each.get('proof')}: {each.get('reason')}" for each in judged)
-    )
+    judged = objects_within(shown, "criteria")
+    lines = tuple(f"{each.get('id')} {each.get('proof')}: {each.get('reason')}" for each in judged)
+    return Topic("criteria", (), lines)
 
 
 def _concerns(shown: Mapping[str, JsonValue]) -> Topic:
-    opened = _dicts(shown.get("opened"))
+    opened = objects_within(shown, "opened")
     lines = [
         f"{'blocking' if each.get('blocking') else 'warning'} {each.get('id')}: {each.get('fact')}" for each in opened
     ]
-    lines += [f"settled {each}" for each in _texts(shown.get("closed"))]
+    lines += [f"settled {each}" for each in _texts(shown, "closed")]
     return Topic("concerns opened", (), tuple(lines), is_mismatch=any(each.get("blocking") for each in opened))
 
 
-def _dicts(value: JsonValue) -> Sequence[Mapping[str, JsonValue]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _texts(value: JsonValue) -> tuple[str, ...]:
-    items = value if isinstance(value, list) else []
+def _texts(holder: Mapping[str, JsonValue], name: str) -> tuple[str, ...]:
     return tuple(
-        "; ".join(f"{name}: {each[name]}" for name in each if each[name]) if isinstance(each, dict) else str(each)
-        for each in items
+        "; ".join(f"{key}: {each[key]}" for key in each if each[key]) if isinstance(each, dict) else str(each)
+        for each in within(holder, name)
     )
-
-
-def _path(change: Mapping[str, JsonValue]) -> str:
-    return str(change.get("path"))
 
 
 def _counts(change: Mapping[str, JsonValue]) -> str:

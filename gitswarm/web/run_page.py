@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from gitswarm.cli.decisions import step_lines, turn_of
 from gitswarm.cli.live_events import is_committed, place
-from gitswarm.cli.runs import Opened, mark, step_name, step_outcome
+from gitswarm.cli.runs import Opened, mark, step_outcome
 from gitswarm.cli.show import whole_step
 from gitswarm.cli.transcript import Line, all_lines, in_words, prompt_lines
 from gitswarm.errors import NotFoundError
@@ -144,11 +144,9 @@ def _detours(steps: Sequence[StepRecord], agents: dict[str, str], then: Sequence
 
 class Row(Struct, frozen=True):
     """A committed step in the timeline, with its tool calls and the decision after it. `turn` None: simply the next
-    step. `aside`: of an interruption."""
+    step."""
 
     record: StepRecord
-    name: str
-    outcome: str
     took: Timing
     summary: str
     calls: list[CallFields]
@@ -247,8 +245,6 @@ def _row(opened: Opened, record: StepRecord, took: Timing, decision: Decision | 
     receipt = opened.repository.objects.file(record.tree, record.execution.receipt)
     return Row(
         record=record,
-        name=step_name(record),
-        outcome=step_outcome(record),
         took=took,
         summary=command_summary(record, evidence_of_command(opened.repository, opened.state, record)),
         calls=tool_calls(json.loads(receipt)) if receipt is not None else [],
@@ -281,8 +277,6 @@ class Detail(Struct, frozen=True):
     """One step up close. `commands`: the same in plain git, for the tab that is shown."""
 
     record: StepRecord
-    name: str
-    outcome: str
     tab: str
     whole: Mapping[str, JsonValue]
     commands: Sequence[str]
@@ -320,7 +314,7 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
         "receipt": (execution.receipt,),
     }
     commands = [f"git show {commit}:{path}" for path in shown.get(tab, ())]
-    detail = Detail(record, step_name(record), step_outcome(record), tab, whole, commands)
+    detail = Detail(record, tab, whole, commands)
     match tab:
         case "diff":
             commands.append(shlex.join(["git", *git_diff(record.parent[:12], commit)]))

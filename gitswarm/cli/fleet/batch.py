@@ -33,9 +33,7 @@ from gitswarm.cli.fleet.fleet_run import (
     RoutingOption,
     RunsArgument,
     ScriptOption,
-    fleet_hub,
-    jobs_of,
-    planned_entries,
+    fleet_jobs,
     refuse_both,
 )
 from gitswarm.cli.fleet.fleet_status import DEFAULT_FLOW, FlowOption, IssuesOption
@@ -44,7 +42,7 @@ from gitswarm.cli.run_execution import EXIT_CODES, log_of
 from gitswarm.errors import FencedError, SwarmError, UsageError
 from gitswarm.git.remote import Remote
 from gitswarm.records.execution import RunStatus
-from gitswarm.runner.hub.queue import MOST_ATTEMPTS, read_queue
+from gitswarm.runner.hub.queue import MOST_ATTEMPTS
 from gitswarm.runner.run_processes import refuse_agent
 
 _AGAIN = "git swarm fleet submit --on"
@@ -219,11 +217,8 @@ def submit(
     usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
     repository = repository_here()
     refuse_agent(os.environ, "fleet submit", repository.common_dir)
-    entries = planned_entries(repository, issues, usual)
-    remote = fleet_hub(repository, here=False)
-    url = hub_for(on, remote, hub)
-    queued, notices = read_queue(repository, remote, [entry.name for entry in entries]), dict[str, None]()
-    jobs = jobs_of(repository, remote, queued, entries, runs)
+    remote, queued, jobs = fleet_jobs(repository, issues, usual, runs, here=False)
+    url, notices = hub_for(on, remote, hub), dict[str, None]()
     left = [job for job in jobs if not job.ended]
     for job in left:
         bring_to_hub(repository, remote, job, queued, notices.setdefault)

@@ -20,7 +20,8 @@ from gitswarm.cli.fleet.entry_file import FleetEntry, StartOptions
 from gitswarm.cli.fleet.fleet_status import GIVEN_UP, NOT_BEGUN, Display, FleetRun, fleet_run_of
 from gitswarm.cli.fleet.worker import Answer, Order, execute, version_here
 from gitswarm.cli.invocation import now, run_context
-from gitswarm.cli.run_execution import NoticeObserver, apply_durability, log_of, quiet_context
+from gitswarm.cli.progress import NoticeObserver
+from gitswarm.cli.run_execution import apply_durability, log_of, quiet_context
 from gitswarm.cli.start import plan_run, rehearsal_words
 from gitswarm.engines.names import STUB
 from gitswarm.errors import FencedError, GitFailedError, RunHeldError, SwarmError
@@ -349,17 +350,8 @@ def bring_to_hub(
     return True
 
 
-def jobs_of_entries(entries: Sequence[FleetEntry], queued: Queue) -> list[Job]:
-    """By priority. Those that can continue without a person are to be done; the others are as they are."""
-    ordered = sorted(entries, key=lambda entry: -entry.options.priority)
-    return [_job(entry, queued.runs.get(entry.name), queued) for entry in ordered]
-
-
-def jobs_of_runs(runs: Sequence[str], queued: Queue) -> list[Job]:
-    return [_job(None, run, queued) for run in runs]
-
-
-def _job(entry: FleetEntry | None, run: str | None, queued: Queue) -> Job:
+def job_of(entry: FleetEntry | None, run: str | None, queued: Queue) -> Job:
+    """To be done if it can continue without a person; else it is as it is."""
     lease = queued.leases.get(run or "")
     if lease is None:
         return Job(entry, run)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec.structs import replace
@@ -23,8 +21,8 @@ from gitswarm.cli.fleet.cluster import (
     joined,
     refuse_other_versions,
 )
-from gitswarm.cli.fleet.dispatching import Fleet, Job, jobs_of_entries, jobs_of_runs
-from gitswarm.cli.fleet.entry_file import FleetEntry, StartOptions, read_entries
+from gitswarm.cli.fleet.dispatching import Fleet, Job, job_of
+from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
 from gitswarm.cli.fleet.fleet_status import (
     DEFAULT_FLOW,
     GIVEN_UP,
@@ -55,8 +53,6 @@ from gitswarm.specs.yaml_source import nearest
 
 if TYPE_CHECKING:
     from distributed import Client
-
-_ONE_KEYPRESS_S = 0.5
 
 RunsArgument = Annotated[list[str] | None, Argument(metavar="RUN", help="Runs on the hub, to be continued.")]
 BaseOption = Annotated[str | None, Option(help="The commit that the runs branch off.")]
@@ -120,13 +116,10 @@ def run(
     limit = budget_of_options(max_cost, None, None).get("cost_usd")
     repository = repository_here()
     refuse_agent(os.environ, "fleet run", repository.common_dir)
-    entries = planned_entries(repository, issues, usual)
     engine_of: AbstractContextManager[Client] = (
         joined(scheduler, tls) if scheduler else embedded(workers or os.cpu_count() or 1)
     )
-    remote = fleet_hub(repository, here=scheduler is None)
-    queued = read_queue(repository, remote, [entry.name for entry in entries])
-    jobs = jobs_of(repository, remote, queued, entries, runs)
+    remote, queued, jobs = fleet_jobs(repository, issues, usual, runs, here=scheduler is None)
     with display(as_json=as_json) as shown:
         fleet = Fleet(repository, remote, queued, jobs, shown, here=scheduler is None, limit_usd=limit, at_once=rooms)
         pressed = _execute(fleet, engine_of, shown)
@@ -166,19 +159,20 @@ def refuse_both(runs: Sequence[str] | None, issues: str | None, command: str) ->
         raise UsageError("name a file with entries, or runs", hint=hint)
 
 
-def planned_entries(repository: Repository, issues: str | None, usual: StartOptions) -> list[FleetEntry]:
-    """Those of a file, of each of which a run can be made."""
+def fleet_jobs(
+    repository: Repository, issues: str | None, usual: StartOptions, runs: list[str] | None, *, here: bool
+) -> tuple[Remote, Queue, list[Job]]:
+    """Of the entries of a file, of each of which a run can be made, by priority; or of runs on the hub."""
     entries = read_entries(issues, usual) if issues else []
     for options in {replace(each.options, task="-", priority=0) for each in entries}:
         plan_run(repository, options.asked())
-    return entries
-
-
-def jobs_of(
-    repository: Repository, remote: Remote, queued: Queue, entries: list[FleetEntry], runs: list[str] | None
-) -> list[Job]:
-    named = [find_on_hub(repository, remote, each).run_id for each in runs or ()]
-    return jobs_of_runs(list(dict.fromkeys(named)), queued) if runs else jobs_of_entries(entries, queued)
+    remote = _fleet_hub(repository, here=here)
+    queued = read_queue(repository, remote, [entry.name for entry in entries])
+    if runs:
+        named = dict.fromkeys(find_on_hub(repository, remote, each).run_id for each in runs)
+        return remote, queued, [job_of(None, run, queued) for run in named]
+    ordered = sorted(entries, key=lambda entry: -entry.options.priority)
+    return remote, queued, [job_of(entry, queued.runs.get(entry.name), queued) for entry in ordered]
 
 
 def _execute(fleet: Fleet, engine: AbstractContextManager[Client], shown: Display) -> bool:
@@ -192,7 +186,7 @@ def _execute(fleet: Fleet, engine: AbstractContextManager[Client], shown: Displa
         return presses() > 0
 
 
-def fleet_hub(repository: Repository, *, here: bool) -> Remote:
+def _fleet_hub(repository: Repository, *, here: bool) -> Remote:
     """The configured one; on one machine one is made when there is none."""
     try:
         configured_hub(repository)
@@ -218,15 +212,8 @@ def _exit_code(found: Sequence[FleetRun], jobs: Sequence[Job]) -> int:
 @contextmanager
 def _presses() -> Iterator[Callable[[], int]]:
     """How often it was asked to stop: Ctrl-C counts once, SIGTERM and a terminal that closes twice."""
-    pressed: list[float] = []
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        # The terminal sends Ctrl-C to `git` and to us, and `git` hands on what it got.
-        if not pressed or time.monotonic() - pressed[-1] > _ONE_KEYPRESS_S:
-            pressed.append(time.monotonic())
-
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        pressed.extend([time.monotonic()] * 2)
-
-    with on_signals(interrupt, terminate):
+    pressed: list[int] = []
+    with on_signals(
+        lambda number, _frame: pressed.append(number), lambda number, _frame: pressed.extend([number] * 2)
+    ):
         yield lambda: min(len(pressed), 2)

@@ -54,6 +54,16 @@ _HINTS = 3
 _ANYWHERE = ("git swarm resume ", "git swarm fleet run ", "git swarm release ")
 """Commands that need nothing of the run here."""
 
+_CELLS: Mapping[str, Callable[[FleetRun], str]] = {
+    "run": lambda each: each.run_id or "-",
+    "state": lambda each: each.state,
+    "steps": lambda each: str(each.steps),
+    "cost": lambda each: money(each.cost_usd),
+    "owner": lambda each: each.owner,
+    "pushed": lambda each: each.pushed,
+    "task": lambda each: each.title,
+}
+
 IssuesOption = Annotated[
     str | None, Option(metavar="FILE", help="A task per line, or JSON lines; `#` begins a comment.")
 ]
@@ -145,16 +155,8 @@ def show(repository: Repository, found: list[FleetRun]) -> None:
     steps = plural(sum(each.steps for each in found), "step")
     out(f"{plural(len(found), 'run')}: {states}; {steps}, {money(usd(*(each.cost_usd for each in found)))}")
     several = len({each.owner for each in found if each.owner}) > 1
-    columns: dict[str, Callable[[FleetRun], str]] = {
-        "run": lambda each: each.run_id or "-",
-        "state": lambda each: each.state,
-        "steps": lambda each: str(each.steps),
-        "cost": lambda each: money(each.cost_usd),
-        **({"owner": lambda each: each.owner} if several else {}),
-        "pushed": lambda each: each.pushed,
-        "task": lambda each: each.title,
-    }
-    table(tuple(columns), [[cell(each) for cell in columns.values()] for each in found])
+    names = [name for name in _CELLS if several or name != "owner"]
+    table(names, [[_CELLS[name](each) for name in names] for each in found])
     for state, hints in _hints(repository, found).items():
         for hint in hints[:_HINTS]:
             out_lines(next_lines(f"{'next':<11}", hint))
@@ -229,19 +231,12 @@ def _table(found: Sequence[FleetRun]) -> Table:
     states = ", ".join(f"{count} {state}" for state, count in counts(found).items())
     title = f"{states}; {money(usd(*(each.cost_usd for each in found)))}"
     shown = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
-    for heading in ("run", "state", "steps", "cost", "owner", "task"):
-        shown.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1 if heading == "task" else None)
+    names = [name for name in _CELLS if name != "pushed"]
+    for name in names:
+        shown.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1 if name == "task" else None)
     ordered = sorted(found, key=lambda each: (each.state != "running", each.state in (QUEUED, NOT_BEGUN)))
     for each in ordered[: max(terminal_height() - _AROUND, 1)]:
-        cells = (
-            with_short_ids(each.run_id or "-"),
-            each.state,
-            str(each.steps),
-            money(each.cost_usd),
-            each.owner,
-            harmless(each.title),
-        )
-        shown.add_row(*map(Text, cells))
+        shown.add_row(*(Text(with_short_ids(harmless(_CELLS[name](each)))) for name in names))
     return shown
 
 

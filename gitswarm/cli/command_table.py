@@ -71,7 +71,7 @@ ROOT = Group(
         ),
         "hold": Command("exchange:hold", "Let nobody else continue a run on the hub, until `release`.", words="run"),
         "fleet-exec": Command(
-            "fleet.fleet_exec:fleet_exec",
+            "exchange:fleet_exec",
             "Execute one run of the hub, as a fleet does.",
             "--hub= --dir= --parent=",
             words="run",

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from gitswarm.cli.console import hanging, padded
 from gitswarm.cli.decisions import Turn, turn_of, where_to
-from gitswarm.cli.runs import Opened
+from gitswarm.cli.runs import Opened, step_outcome
 from gitswarm.cli.terminal import text_width
 from gitswarm.ledger.reading import HistoryEntry, RunEnd, history, standing_decision
 from gitswarm.ledger.steps import StepRecord
@@ -111,7 +111,7 @@ def graph_lines(entries: Sequence[HistoryEntry], start: Decision | None, shared:
             if entry.decision is not None or index + 1 < len(entries):
                 drawing.mark("▶", f"resumed at {where_to(led)}" if led else "resumed")
         else:
-            _draw_step(drawing, entries, index, led)
+            _draw_step(drawing, what, entries, index, led)
             led = entry.decision
     return [*_laid_out(drawing.rows), "", *_legend(drawing.signs)]
 
@@ -124,10 +124,9 @@ def _draw_start(drawing: _Drawing, start: Decision) -> None:
         drawing.mark("○", f"start {turn.sign} {turn.text}")
 
 
-def _draw_step(drawing: _Drawing, entries: Sequence[HistoryEntry], index: int, led: Decision | None) -> None:
-    record = entries[index].what
-    if not isinstance(record, StepRecord):
-        raise TypeError("no step")
+def _draw_step(
+    drawing: _Drawing, record: StepRecord, entries: Sequence[HistoryEntry], index: int, led: Decision | None
+) -> None:
     drawing.interrupt(record.stack, led)
     if not record.stack:
         drawing.enter(record.flow)
@@ -143,7 +142,7 @@ def _draw_step(drawing: _Drawing, entries: Sequence[HistoryEntry], index: int, l
             text=f"{turn.sign} {turn.text}" if turn else "",
             number=str(record.number),
             name=record.step + (f"@{iteration}" if iteration > 1 else ""),
-            outcome=record.status.value if record.result is Result.SUCCEEDED else record.result.value,
+            outcome=step_outcome(record),
             bracket=bracket,
         )
     )

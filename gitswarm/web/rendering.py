@@ -17,20 +17,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from msgspec import Struct
 
+from gitswarm.cli import runs
 from gitswarm.cli.console import duration, harmless, line_counts, money, plural
 from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.reports.model import CostLine, Proof, RunReport
-from gitswarm.cli.runs import (
-    Opened,
-    age,
-    mark,
-    state_word,
-    step_name,
-    step_outcome,
-    task_title,
-    tests_cell,
-    tests_word,
-)
+from gitswarm.cli.runs import Opened
 from gitswarm.cli.status import open_question
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.run_spec import LandStrategy
@@ -43,7 +34,10 @@ _HERE = Path(__file__).parent
 def templates() -> Environment:
     """Of the pages."""
     found = _environment(visible)
-    words = (age, mark, open_question, state_word, step_name, step_outcome, task_title, tests_cell, tests_word)
+    words = (
+        *(open_question, runs.age, runs.mark, runs.state_word, runs.step_name, runs.step_outcome),
+        *(runs.task_title, runs.tests_cell, runs.tests_word),
+    )
     found.globals.update({each.__name__: each for each in (*words, RunStatus)})
     found.globals.update(strategies=get_args(LandStrategy), frozen=False)
     return found

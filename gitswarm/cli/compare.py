@@ -9,8 +9,8 @@ from msgspec import Struct, to_builtins
 
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import advise, duration, hanging, money, out, out_json, out_lines, plural, table
-from gitswarm.cli.reports.gather import report_of
-from gitswarm.cli.reports.model import RunReport
+from gitswarm.cli.report_model import RunReport
+from gitswarm.cli.run_report import report_of
 from gitswarm.cli.runs import JsonFlag, Opened, plain_step, reader_here, step_name, step_outcome, understood
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import UsageError

@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import out
-from gitswarm.cli.reports.model import RunReport
+from gitswarm.cli.report_model import RunReport
 from gitswarm.errors import NotFoundError
 from gitswarm.records.envelope import Envelope, Handoff
 from gitswarm.records.event import LoggedEvent

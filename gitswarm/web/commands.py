@@ -14,7 +14,7 @@ from msgspec import to_builtins
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, out, out_json, out_verbatim
-from gitswarm.cli.reports.gather import report_of
+from gitswarm.cli.run_report import report_of
 from gitswarm.cli.runs import RunArgument, folder_here, open_run, reader_here
 from gitswarm.errors import SwarmError, UsageError
 

@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from gitswarm.cli.compare import ROWS, Compared
 from gitswarm.cli.live_events import place
-from gitswarm.cli.reports.gather import report_of
+from gitswarm.cli.run_report import report_of
 from gitswarm.cli.runs import state_word
 from gitswarm.cli.transcript import transcript_lines
 from gitswarm.errors import NotFoundError, SwarmError, UsageError

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from gitswarm.cli import runs
 from gitswarm.cli.console import duration, harmless, line_counts, money, plural
-from gitswarm.cli.reports.gather import report_of
-from gitswarm.cli.reports.model import CostLine, Proof, RunReport
+from gitswarm.cli.report_model import CostLine, Proof, RunReport
+from gitswarm.cli.run_report import report_of
 from gitswarm.cli.runs import Opened
 from gitswarm.cli.status import open_question
 from gitswarm.records.execution import RunStatus

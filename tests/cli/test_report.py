@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from gitswarm.cli.reports.model import (
+from gitswarm.cli.report_model import (
     CostLine,
     OffPath,
     OpenQuestion,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gitswarm.cli.decisions import turn_of
-from gitswarm.cli.reports.model import (
+from gitswarm.cli.report_model import (
     CostLine,
     OffPath,
     OpenQuestion,

@@ -1,1 +1,0 @@
-"""`report`: a run on one page, for who reviews it."""

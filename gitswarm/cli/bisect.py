@@ -8,7 +8,7 @@ import signal
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +22,7 @@ from gitswarm.cli.console import advise, duration, err, out, out_json, out_lines
 from gitswarm.cli.console import field as labelled_line
 from gitswarm.cli.runs import JsonFlag, Opened, RunArgument, executed_by, open_run, step_name
 from gitswarm.cli.terminal import on_signals
-from gitswarm.errors import GitFailedError, NotFoundError, SwarmError, UsageError
+from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.discovery import pointer
 from gitswarm.git.process import Git
 from gitswarm.git.reader import RepositoryReader
@@ -54,9 +54,6 @@ def signals_that_end() -> Iterator[None]:
         yield
 
 
-_ONLY_SKIPPED = 2
-
-
 class BisectVerdict(StrEnum):
     """A verdict on one step, in git bisect's words."""
 
@@ -76,67 +73,41 @@ def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> t
     """
     if not state.steps:
         raise NotFoundError(f"{state.layout.run_id} has no step yet", hint=f"git swarm status {state.layout.run_id}")
+    records = {record.commit: record for record in state.steps}
     good, bad = state.bases.root, state.steps[-1].commit
-    after = _steps_by_commit(repository, state, good, bad)
     with _thrown_away(repository, bad) as (folder, git):
-        verdicts: dict[str | None, BisectVerdict] = {}
         identity = _identity(folder)
 
         def judged(commit_id: str) -> BisectVerdict:
-            """Commits between two steps hold the code of the first."""
-            step = after[commit_id]
-            key = step.commit if step is not None else None
-            if key not in verdicts:
-                verdicts[key] = test(folder, step)
-                if _identity(folder) != identity:
-                    what = f"{folder}: the command put something else in place of its folder"
-                    raise SwarmError(what, hint=f"git swarm log {state.layout.run_id}")
-                _clean(git)
-            return verdicts[key]
+            git.output("checkout", "--quiet", "--detach", commit_id, "--")
+            verdict = test(folder, records.get(commit_id))
+            if _identity(folder) != identity:
+                what = f"{folder}: the command put something else in place of its folder"
+                raise SwarmError(what, hint=f"git swarm log {state.layout.run_id}")
+            _clean(git)
+            return verdict
 
-        _expect(
-            judged(bad),
-            BisectVerdict.BAD,
-            f"it does not fail after the last step ({step_name(state.steps[-1])})",
-            state,
-        )
-        git.output("checkout", "--quiet", "--detach", good, "--")
+        fails = f"it does not fail after the last step ({step_name(state.steps[-1])})"
+        _expect(judged(bad), BisectVerdict.BAD, fails, state)
         _expect(judged(good), BisectVerdict.GOOD, f"it does not pass before the first step, on {good[:12]}", state)
-        git.output("bisect", "start", "--first-parent", bad, good, "--")
-        while not (found := _first_bad(git)):
-            head = git.output("rev-parse", "HEAD").decode().strip()
-            done = git.run("bisect", judged(head).value)
-            if done.returncode not in (0, _ONLY_SKIPPED):
-                raise GitFailedError(f"git bisect: {done.stderr.decode(errors='replace').strip()}")
-    steps = {step.commit: step for commit in found if (step := after[commit]) is not None}
-    return tuple(sorted(steps.values(), key=lambda step: step.number))
+        suspects, tested = _suspects(git, good, bad, records), {bad}
+        while not tested.issuperset(suspects):
+            commit_id = next(each for each in suspects if each not in tested)
+            verdict = judged(commit_id)
+            tested.add(commit_id)
+            if verdict is BisectVerdict.GOOD:
+                good = commit_id
+            elif verdict is BisectVerdict.BAD:
+                bad = commit_id
+            suspects = _suspects(git, good, bad, records)
+    return tuple(sorted((records[commit_id] for commit_id in suspects), key=lambda step: step.number))
 
 
-def _first_bad(git: Git) -> list[str]:
-    """The first bad commit by the refs of a bisection, the only thing of it that has one form in all versions of git;
-    several, where what lies between cannot be tested; none: something is left to test."""
-    listed = git.output("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/bisect/").decode()
-    marked = [(commit, name) for commit, _blank, name in (line.partition(" ") for line in listed.splitlines())]
-    bad = next(commit for commit, name in marked if name == "bad")
-    good = [f"^{commit}" for commit, name in marked if name.startswith("good-")]
-    suspects = git.output("rev-list", "--first-parent", bad, *good).decode().split()
-    judged = {bad, *(commit for commit, name in marked if name.startswith("skip-"))}
-    return suspects if judged.issuperset(suspects) else []
-
-
-def _steps_by_commit(
-    repository: RepositoryReader, state: RunState, good: str, bad: str
-) -> dict[str, StepRecord | None]:
-    """Each commit from `good` to `bad` → the last step that its code is of."""
-    records = {record.commit: record for record in state.steps}
-    chain = [bad]
-    while chain[-1] != good:
-        chain.append(repository.objects.commit(chain[-1]).parents[0])
-    found: dict[str, StepRecord | None] = {}
-    last = None
-    for commit_id in reversed(chain):
-        found[commit_id] = last = records.get(commit_id, last)
-    return found
+def _suspects(git: Git, good: str, bad: str, steps: Collection[str]) -> list[str]:
+    """The commits of steps that may be the first bad one, in the order in which git's bisect tests them: those
+    between two steps hold the code of the first."""
+    listed = git.output("rev-list", "--first-parent", "--bisect-all", bad, f"^{good}", "--").decode()
+    return [commit_id for line in listed.splitlines() if (commit_id := line.partition(" ")[0]) in steps]
 
 
 def _expect(found: BisectVerdict, wanted: BisectVerdict, otherwise: str, state: RunState) -> None:

@@ -14,11 +14,12 @@ from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, complain, err, out, out_json, out_lines
 from gitswarm.cli.invocation import repository_here
 from gitswarm.cli.run_execution import AcceptOption, accept_of, quiet_context
-from gitswarm.cli.runs import JsonFlag, RunArgument, onward_here
+from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.next_command import command_to_land
+from gitswarm.ledger.shared_runs import onward
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.run_spec import LandStrategy
@@ -76,12 +77,12 @@ def approve(
             else approve_run(opened.session, state, message, accept_of(accept))
         )
     if isinstance(approval, Refused):
-        _refuse(approval, as_json=as_json)
+        _refuse(repository, approval, as_json=as_json)
     if as_json:
         way = "" if reject else command_to_land(repository, approval.state)
         out_json(_plain_approval(layout.run_id, approval, "rejected" if reject else "approved", way))
     elif reject:
-        _show_rejection(layout.run_id, approval)
+        _show_rejection(repository, layout.run_id, approval)
     else:
         _show_approval(layout.run_id, approval, command_to_land(repository, approval.state))
 
@@ -121,7 +122,7 @@ def land(
         if dry_run:
             plan = plan_land(opened.session, state, request)
             if isinstance(plan, Refused):
-                _refuse(plan, as_json=as_json)
+                _refuse(repository, plan, as_json=as_json)
             elif as_json:
                 out_json(_plain_plan(layout.run_id, plan))
             else:
@@ -131,14 +132,14 @@ def land(
             request = _edited(opened.session, state, request)
         done = land_run(opened.session, state, request)
         if isinstance(done, Refused):
-            _refuse(done, as_json=as_json)
+            _refuse(repository, done, as_json=as_json)
         pushed = _push(opened.session, done)
         if as_json:
             out_json(_plain_landing(layout.run_id, done, pushed))
         else:
             _show_landing(layout.run_id, done, pushed)
         if isinstance(pushed, Refused):
-            _refuse(pushed)
+            _refuse(repository, pushed)
 
 
 def _edited(session: Session, state: RunState, request: LandingRequest) -> LandingRequest:
@@ -169,12 +170,12 @@ def _show_approval(run: str, approval: Approval, way: str) -> None:
         out(f"next       {way}")
 
 
-def _show_rejection(run: str, approval: Approval) -> None:
+def _show_rejection(repository: Repository, run: str, approval: Approval) -> None:
     _show_subject(run, approval, "rejected")
     way = f"git swarm resume {run}"
     if approval.state.end is RunStatus.SUCCEEDED:
         way = f"git swarm rollback STEP --run {run}   (then {way})"
-    out(f"next       {onward_here(way)}")
+    out(f"next       {onward(repository, way)}")
 
 
 def _show_subject(run: str, approval: Approval, what: str) -> None:
@@ -271,8 +272,8 @@ def _push(session: Session, done: LandedRun) -> str | Refused | None:
     return push_target(session, done.landed.target)
 
 
-def _refuse(refused: Refused, *, as_json: bool = False) -> NoReturn:
-    hint = onward_here(refused.hint)
+def _refuse(repository: Repository, refused: Refused, *, as_json: bool = False) -> NoReturn:
+    hint = onward(repository, refused.hint)
     if as_json:
         paths: list[JsonValue] = list(refused.paths)
         out_json({"refused": refused.reason, "paths": paths, "output": refused.output, "hint": hint})

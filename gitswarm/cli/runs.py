@@ -7,7 +7,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -16,11 +15,10 @@ from msgspec import Struct
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import money, plural
-from gitswarm.errors import NotARepositoryError, SwarmError, UsageError
+from gitswarm.errors import NotARepositoryError, UsageError
 from gitswarm.git.reader import RepositoryReader, open_reader
 from gitswarm.ledger.finding import find_run, parsed
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.shared_runs import onward
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import ConcernFields, Timing, existing, standing_after
@@ -78,13 +76,6 @@ def reader_here() -> RepositoryReader:
     :raises NotARepositoryError: as `folder_here`, or there is none.
     """
     return open_reader(folder_here(), os.environ)
-
-
-def onward_here(hint: str) -> str:
-    """As `onward`, where nobody has the repository: of an error or a refusal."""
-    with suppress(SwarmError, OSError):
-        return onward(reader_here(), hint)
-    return hint
 
 
 _REFUSE_EDITS = ("git swarm approve ", "git swarm land ")

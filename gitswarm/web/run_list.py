@@ -14,6 +14,7 @@ from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.kept_overviews import archived_overview
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch
+from gitswarm.ledger.shared_runs import onward
 
 _MOST = 50
 
@@ -60,7 +61,7 @@ def run_list(repository: RepositoryReader, wanted: Filter) -> RunList:
     """Runs for the list, newest first, those of the archive behind the others."""
     runs: list[RunOverview] = []
     problems = [
-        (f"{layout.run_id} has no branch with its commits", f"git swarm resume {layout.run_id}")
+        (f"{layout.run_id} has no branch with its commits", onward(repository, f"git swarm resume {layout.run_id}"))
         for layout in runs_without_branch(repository, reads_commits=False)
     ]
     live = all_runs(repository)

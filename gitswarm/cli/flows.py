@@ -1,4 +1,5 @@
-"""`flows list|show|validate|compile|graph`: the flows that can be started from this checkout."""
+"""`flows list|show|validate|compile|graph`: the flows that can be started from this checkout. `stations
+list|show|validate`: who carries out their steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`init`: what stands between a run and the outside, put in place and taken away again."""
+"""`init`: what stands between a run and the outside, put in place and taken away again. `doctor`: what is wrong here.
+`engines`: which there are, whether they work here, and what each can do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`demo`: a small project with an open acceptance criterion, and flows on it with a scripted stub: `build`, or all of
-them up to a landed commit."""
+"""Runs without a model. `demo`: a small project with an open acceptance criterion, and flows on it with a scripted
+stub: `build`, or all of them up to a landed commit. `replay`: a recorded run once more, compared step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`db rebuild|refresh|query|path`: the projection of all runs, to ask in SQL."""
+"""`db rebuild|refresh|query|path`: the projection of all runs, to ask in SQL. `stats`: what it answers most often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`resume` and `skip`: continue a run."""
+"""`resume`, `skip`, `rollback`, `fork`, `stop`, `pause`: what a person does with a run between its steps."""
 
 from __future__ import annotations
 

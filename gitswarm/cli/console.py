@@ -168,16 +168,6 @@ def duration(milliseconds: int) -> str:
     return f"{hours}h{minutes:02d}m"
 
 
-def size(count: int | None) -> str:
-    """`812K`, `1.2M`, `34G`, as `du -h` says it; `-` when there is nothing to measure."""
-    if count is None:
-        return "-"
-    amount, units = count / 1024, "KMG"
-    while amount >= 1000 and len(units) > 1:
-        amount, units = amount / 1024, units[1:]
-    return f"{amount:.1f}{units[0]}" if 0 < amount < 10 else f"{amount:.0f}{units[0]}"
-
-
 def line_counts(insertions: JsonValue, deletions: JsonValue) -> str:
     """`+3 -1`: of a changed file; None: it is binary."""
     return "binary" if insertions is None else f"+{insertions} -{deletions}"

@@ -258,12 +258,12 @@ def age_since(moment: datetime) -> str:
     return next((f"{seconds // length}{unit}" for unit, length in _UNITS.items() if seconds >= length), "now")
 
 
-def count_of(text: str | None, option: str = "-n") -> int | None:
+def count_of(text: str | None) -> int | None:
     """
     :raises UsageError: it is not a number.
     """
     if text is not None and not text.isdecimal():
-        raise UsageError(f"{option} {text}: not a number", hint=f"{option} 10")
+        raise UsageError(f"-n {text}: not a number", hint="-n 10")
     return int(text) if text is not None else None
 
 

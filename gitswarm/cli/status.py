@@ -194,7 +194,8 @@ def list_runs(
         err(f"lost: {layout.run_id} has no branch with its commits")
         advise(onward(repository, f"git swarm resume {layout.run_id}"))
     if as_json:
-        plain = [{**item.to_plain(), "disk_bytes": _disk_bytes(item)} for item in found]
+        sizes = (disk_bytes(Path(item.worktree)) if item.worktree is not None else None for item in found)
+        plain = [{**item.to_plain(), "disk_bytes": size} for item, size in zip(found, sizes, strict=True)]
         out_json([{**each, "archived": each["run_id"] in archived} for each in plain] if everything else plain)
     elif found:
         _show_list(found, archived)
@@ -349,7 +350,3 @@ def path(run: RunArgument = None) -> None:
             f"{layout.run_id} no longer has a worktree here", hint=f"git swarm {again} {layout.run_id}"
         )
     out_bytes(os.fsencode(found.worktree) + b"\n")
-
-
-def _disk_bytes(item: RunOverview) -> int | None:
-    return None if item.worktree is None else disk_bytes(Path(item.worktree))

@@ -82,15 +82,11 @@ def _land(site: Site, run: str, form: Form) -> CommandAnswer:
     return site.carry_out("land", run, *words)
 
 
-def _approve(site: Site, run: str, form: Form) -> CommandAnswer:
-    return site.carry_out("approve", run, *_options(form, "message"), *_accepted(form))
-
-
 ACTIONS: Mapping[str, Callable[[Site, str, Form], CommandAnswer]] = {
     "pause": lambda site, run, form: site.carry_out("pause", run, *_flags(form, "now")),
     "stop": lambda site, run, form: site.carry_out("stop", run, *_flags(form, "now")),
     "verify": lambda site, run, _form: site.carry_out("verify", run),
-    "approve": _approve,
+    "approve": lambda site, run, form: site.carry_out("approve", run, *_options(form, "message"), *_accepted(form)),
     "reject": lambda site, run, form: site.carry_out("approve", run, "--reject", *_options(form, "message")),
     "land": _land,
     "resume": _resume,

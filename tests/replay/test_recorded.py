@@ -273,7 +273,7 @@ def test_what_was_stopped_before_it_was_executed_does_not_differ(
 ) -> None:
     run = record(project, CASES["a loop, edits, deletes"])
     flag = StopFlag()
-    flag.press()
+    flag.is_set = True
     monkeypatch.setattr("gitswarm.cli.rehearsals.stop_signals", lambda _observer: nullcontext(flag))
     answer = ask(project, "replay", run)
     new = project.json("list")[0]["run_id"]

@@ -242,14 +242,8 @@ class _Package(Struct):
         if failed and not failures:
             failures.append(Failure(name, why))
             cases.append(CaseResult(name, "error"))
-        return CountedCases(
-            "go",
-            passed=sum(self.results[test] == "PASS" for test in counted),
-            failed=len(failures),
-            skipped=sum(self.results[test] == "SKIP" for test in counted),
-            failures=tuple(failures),
-            cases=tuple(cases),
-        )
+        passed = sum(self.results[test] == "PASS" for test in counted)
+        return CountedCases.named("go", cases, failures, passed)
 
 
 def read_go(plain: Plain) -> CountedCases | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from msgspec import Struct, field
 
@@ -154,15 +155,10 @@ def _suite(source: ReportSource, suite: Mapping[str, object]) -> CountedCases:
     if suite.get("status") == "failed" and not failures:
         failures.append(Failure(path, str(suite.get("message", ""))[:300]))
         cases.append(CaseResult(path, "error", path))
-    return CountedCases(
-        source,
-        passed=sum(outcome in {"passed", "xfailed"} for _, outcome in found),
-        failed=len(failures),
-        skipped=sum(outcome == "skipped" for _, outcome in found),
-        failures=tuple(failures),
-        cases=tuple(cases),
-        duration_ms=_duration(suite.get("startTime"), suite.get("endTime")),
+    counted = CountedCases.named(
+        source, cases, failures, passed=sum(outcome in {"passed", "xfailed"} for _, outcome in found)
     )
+    return replace(counted, duration_ms=_duration(suite.get("startTime"), suite.get("endTime")))
 
 
 def _titles(test: Mapping[str, object]) -> tuple[str, ...]:

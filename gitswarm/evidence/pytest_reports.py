@@ -1,8 +1,6 @@
-"""JUnit XML, as pytest and others write it, through junitparser; pytest's terminal output, verbose, plain or quiet.
+"""JUnit XML, as pytest and others write it; pytest's terminal output, verbose, plain or quiet.
 
-junitparser hands text to ElementTree, or to lxml when that is installed. So that no entity is ever expanded and no
-file of the machine read, we build the tree ourselves with a parser that refuses a document type; JUnit files have
-none. Captured output is dropped and messages are cut on the way, because that is most of a large file.
+So that no entity is ever expanded and no file of the machine read, a document type is refused; JUnit files have none.
 
 Of the terminal output several sessions (tox, nox, a makefile) are added up. xfailed counts as skipped, xpassed as
 passed; an error counts as failed, so that a test with a broken teardown counts twice, as it does for pytest.
@@ -23,52 +21,31 @@ XML_CHARS = 8_000_000
 _ELEMENTS = 100_000
 _TEXT_CHARS = 2_000
 _DEPTH = 50
-_KNOWN = frozenset(
-    {"testsuites", "testsuite", "testcase", "failure", "error", "skipped", "rerunFailure", "flakyFailure"}
-)
-_CHUNK = 1 << 16
 _EXPECTED = frozenset({"pytest.xfail", "todo"})
 """Kinds of `skipped` with a failure that is expected."""
+_BROKEN: dict[str, CaseOutcome] = {"failure": "failed", "error": "error"}
 
 
-class _TooMuchError(ValueError):
-    """The document is not one that a test tool writes, or too large to be read in good time."""
-
-
-class _Slim:
-    """A target for XMLParser that keeps the elements that count."""
+class _BoundedBuilder(ET.TreeBuilder):
+    """Raises ValueError for a document that is not one that a test tool writes, or too large to be read in good time."""
 
     def __init__(self) -> None:
-        self._builder = ET.TreeBuilder()
-        self._path: list[bool] = []
-        self._elements = 0
-        self._text = 0
+        super().__init__()
+        self._elements = self._open = 0
 
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        tag = tag.rpartition("}")[2]
-        kept = tag in _KNOWN and all(self._path)
-        self._path.append(kept)
-        self._elements += 1
-        if self._elements > _ELEMENTS or len(self._path) > _DEPTH:
-            raise _TooMuchError("too many elements")
-        if kept:
-            self._text = 0
-            self._builder.start(tag, {name: value[:_TEXT_CHARS] for name, value in attributes.items()})
+    def start(self, tag: str, attributes: dict[str, str], /) -> ET.Element:
+        self._elements, self._open = self._elements + 1, self._open + 1
+        if self._elements > _ELEMENTS or self._open > _DEPTH:
+            raise ValueError("too many elements")
+        cut = {name: value[:_TEXT_CHARS] for name, value in attributes.items()}
+        return super().start(tag.rpartition("}")[2], cut)
 
-    def end(self, tag: str) -> None:
-        if self._path.pop():
-            self._builder.end(tag.rpartition("}")[2])
-
-    def data(self, text: str) -> None:
-        if self._path and self._path[-1] and self._text < _TEXT_CHARS:
-            self._builder.data(text[:_TEXT_CHARS])
-            self._text += len(text)
+    def end(self, tag: str, /) -> ET.Element:
+        self._open -= 1
+        return super().end(tag.rpartition("}")[2])
 
     def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
-        raise _TooMuchError("a document type")
-
-    def close(self) -> ET.Element:
-        return self._builder.close()
+        raise ValueError("a document type")
 
 
 def read_junit(plain: Plain) -> CountedCases | None:
@@ -89,11 +66,10 @@ def read_junit(plain: Plain) -> CountedCases | None:
 def _parsed(text: str) -> ET.Element | None:
     if len(text) > XML_CHARS:
         return None
-    parser = ET.XMLParser(target=_Slim())  # noqa: S314 - refuses document types, so there are no entities
+    parser = ET.XMLParser(target=_BoundedBuilder())  # noqa: S314 - refuses document types, so there are no entities
     begin = text.find("?>") + 2 if text.startswith("<?xml") else 0  # the encoding it names was undone already
     try:
-        for at in range(begin, len(text), _CHUNK):
-            parser.feed(text[at : at + _CHUNK].encode(errors="replace"))
+        parser.feed(text[begin:].encode(errors="replace"))
         root = parser.close()
     except (ET.ParseError, ValueError, AssertionError):
         return None
@@ -101,31 +77,22 @@ def _parsed(text: str) -> ET.Element | None:
 
 
 def _junit_cases(root: ET.Element) -> CountedCases:
-    from junitparser import Error, Skipped, TestCase  # noqa: PLC0415 - 67 ms
-    from junitparser import Failure as Failed  # noqa: PLC0415
-
-    modules = frozenset(filter(None, (case.get("file") for case in root.iter("testcase"))))
-    passed = skipped = 0
-    failures, cases = [], []
-    for element, suites in _walk(root, (root.get("name", ""),) if root.tag == "testsuite" else ()):
-        case = TestCase.fromelem(element)  # type: ignore[no-untyped-call]
-        results = case.result
-        left_out = next((result for result in results if isinstance(result, Skipped)), None)
-        broken = next((result for result in results if isinstance(result, (Failed, Error))), None)
+    found = list(_walk(root, (root.get("name", ""),) if root.tag == "testsuite" else ()))
+    modules = frozenset(file for case, _suites in found if (file := case.get("file")))
+    failures, cases, passed = [], [], 0
+    for case, suites in found:
+        left_out, broken = case.find("skipped"), next((each for each in case if each.tag in _BROKEN), None)
+        kind = left_out.get("type") if left_out is not None else None
         outcome: CaseOutcome = "passed"
-        if left_out is not None and (broken is None or left_out.type in _EXPECTED):
-            skipped += 1
-            outcome = _left_out(left_out.type, failed=broken is not None)
+        if left_out is not None and (broken is None or kind in _EXPECTED):
+            outcome = _left_out(kind, failed=broken is not None)
         elif broken is not None:
-            why = str(broken.message or broken.text or "")
-            failures.append(Failure(".".join(part for part in (case.classname, case.name) if part), why))
-            outcome = "error" if isinstance(broken, Error) else "failed"
-        else:
-            passed += 1
-        cases.append(_junit_item(element, suites, modules, outcome))
-    return CountedCases(
-        "junit", passed=passed, failed=len(failures), skipped=skipped, failures=tuple(failures), cases=tuple(cases)
-    )
+            name = ".".join(filter(None, (case.get("classname"), case.get("name"))))
+            failures.append(Failure(name, broken.get("message") or broken.text or ""))
+            outcome = _BROKEN[broken.tag]
+        passed += outcome == "passed"
+        cases.append(_junit_item(case, suites, modules, outcome))
+    return CountedCases.named("junit", cases, failures, passed)
 
 
 def _walk(suite: ET.Element, names: tuple[str, ...]) -> Iterator[tuple[ET.Element, tuple[str, ...]]]:

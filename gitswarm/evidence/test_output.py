@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -122,6 +122,15 @@ class CountedCases:
     partial: bool = False
     runs: int = 1
     ends_at: int = field(default=0, compare=False)
+
+    @classmethod
+    def named(
+        cls, source: ReportSource, cases: Sequence[CaseResult], failures: Sequence[Failure], passed: int
+    ) -> CountedCases:
+        """Counts of a tool that names every test once."""
+        failed = len(failures)
+        skipped = len(cases) - failed - passed
+        return cls(source, passed, failed, skipped, failures=tuple(failures), cases=tuple(cases))
 
     @classmethod
     def not_built(cls, source: ReportSource, failures: Iterable[Failure]) -> CountedCases:

@@ -82,6 +82,11 @@ class TextChange(Struct, frozen=True):
     after: str | None
     old_path: str | None = None
 
+    @property
+    def former_path(self) -> str:
+        """Its path before."""
+        return self.old_path or self.path
+
 
 class CaseCount(Struct, frozen=True):
     """Declared cases of one file."""
@@ -134,7 +139,7 @@ def compare_cases(changes: Iterable[TextChange]) -> CaseCounts:
     counted = (
         CaseCount(
             path=change.path,
-            before=count_cases(change.old_path or change.path, change.before or ""),
+            before=count_cases(change.former_path, change.before or ""),
             after=count_cases(change.path, change.after or ""),
         )
         for change in changes

@@ -27,7 +27,7 @@ _BROKEN: dict[str, CaseOutcome] = {"failure": "failed", "error": "error"}
 
 
 class _BoundedBuilder(ET.TreeBuilder):
-    """Raises ValueError for a document that is not one that a test tool writes, or too large to be read in good time."""
+    """Raises ValueError for a document that no test tool writes, or that is too large to be read in good time."""
 
     def __init__(self) -> None:
         super().__init__()

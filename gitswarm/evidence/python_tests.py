@@ -15,10 +15,16 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from gitswarm.evidence.declarations import DeclaredTest, Mark, TestShape, digest
-from gitswarm.evidence.source_text import decided_value, is_decided, is_of_tests, parse
+from gitswarm.evidence.source_text import (
+    Function,
+    decided_value,
+    dotted_name,
+    is_decided,
+    is_of_tests,
+    last_name,
+    parse,
+)
 from gitswarm.records.lazy_re import lazy_re
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _ASSERTING = lazy_re(
     r"^_{0,2}(?:[aA]ssert\w*|(?:check|expect|verify|should|ensure|compare)(?=_|[A-Z]|$)"
@@ -124,12 +130,12 @@ def _tests(module: _Module, body: Sequence[ast.stmt], prefix: str, mark: Mark) -
 
 def _is_fixture(node: Function) -> bool:
     """Pytest collects none of them, whatever they are called."""
-    return any(_last(each) in {"fixture", "yield_fixture"} for each in node.decorator_list)
+    return any(last_name(each) in {"fixture", "yield_fixture"} for each in node.decorator_list)
 
 
 def _text(node: Function) -> str:
     """Arguments, statements and parameters; without name, docstring, marks and layout."""
-    parametrized = [each for each in node.decorator_list if _last(each) == "parametrize"]
+    parametrized = [each for each in node.decorator_list if last_name(each) == "parametrize"]
     return "\n".join(map(ast.dump, (node.args, *parametrized, *_body(node))))
 
 
@@ -166,7 +172,7 @@ def _marks_within(module: _Module, body: Sequence[ast.stmt]) -> Iterator[Mark]:
 def _mark_of(module: _Module, decorator: ast.expr) -> Mark:
     if isinstance(decorator, ast.Name) and decorator.id in module.assigned:
         decorator = module.assigned[decorator.id]
-    name = _last(decorator)
+    name = last_name(decorator)
     mark = _SKIPS.get(name)
     if mark == "skipif":
         return _by_condition(name, decorator)
@@ -196,9 +202,9 @@ def _skipped_at_top(body: Sequence[ast.stmt]) -> Mark:
         call = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
         if isinstance(statement, ast.Raise):
             call = statement.exc
-        name = _last(call)
+        name = last_name(call)
         if name in _SKIPS and isinstance(call, ast.Call | ast.Name | ast.Attribute):
-            owner = _dotted(call).rpartition(".")[0]
+            owner = dotted_name(call).rpartition(".")[0]
             if owner in {"pytest", "self", "unittest", ""}:
                 return _SKIPS[name]
         if isinstance(statement, ast.If) and is_decided(statement.test) is not False:
@@ -271,7 +277,7 @@ def _does_compare(module: _Module, node: ast.AST, depth: int, inside: Function) 
     if isinstance(node, ast.Assert):
         return is_decided(node.test) is None
     if isinstance(node, ast.Raise):
-        return _last(node.exc) not in _SKIPS if node.exc is not None else True
+        return last_name(node.exc) not in _SKIPS if node.exc is not None else True
     return _calls_test_code(module, node) or any(_call_compares(module, call, depth, inside) for call in _calls(node))
 
 
@@ -279,7 +285,7 @@ def _calls_test_code(module: _Module, node: ast.AST) -> bool:
     """A statement that is nothing but a call of a function from the tests' own modules."""
     value = node.value if isinstance(node, ast.Expr) else None
     call = value.value if isinstance(value, ast.Await) else value
-    return isinstance(call, ast.Call) and _dotted(call.func).partition(".")[0] in module.imported
+    return isinstance(call, ast.Call) and dotted_name(call.func).partition(".")[0] in module.imported
 
 
 def _calls(statement: ast.AST) -> Iterator[ast.Call]:
@@ -293,10 +299,10 @@ def _calls(statement: ast.AST) -> Iterator[ast.Call]:
 
 
 def _call_compares(module: _Module, call: ast.Call, depth: int, inside: Function) -> bool:
-    name = _last(call.func)
+    name = last_name(call.func)
     if name in module.functions and depth < _HELP_DEPTH and not isinstance(call.func, ast.Attribute):
         return _helper_compares(module, name, depth, inside)
-    if name in module.functions and _dotted(call.func).startswith(("self.", "cls.")) and depth < _HELP_DEPTH:
+    if name in module.functions and dotted_name(call.func).startswith(("self.", "cls.")) and depth < _HELP_DEPTH:
         return _helper_compares(module, name, depth, inside)
     return bool(_ASSERTING.match(name)) and not _is_void(call)
 
@@ -304,7 +310,7 @@ def _call_compares(module: _Module, call: ast.Call, depth: int, inside: Function
 def _is_void(call: ast.Call) -> bool:
     """`assertTrue(True)`, `assertTrue([x])`, `assertEqual(1, 1)`, `assertEqual(x, x)`."""
     operands = call.args
-    if not operands or not _OF_VALUES.match(_last(call.func)):
+    if not operands or not _OF_VALUES.match(last_name(call.func)):
         return False
     asked = _asked(call)
     if all(decided_value(each) is not None for each in operands) or (asked and is_decided(asked) is not None):
@@ -315,7 +321,7 @@ def _is_void(call: ast.Call) -> bool:
 
 def _asked(call: ast.Call) -> ast.expr | None:
     """What an assertion of unittest asks, as an expression."""
-    kind = _last(call.func).lower().removeprefix("assert").replace("_", "")
+    kind = last_name(call.func).lower().removeprefix("assert").replace("_", "")
     if kind in {"", "true", "istrue"}:
         return call.args[0]
     if kind in {"false", "isfalse"}:
@@ -346,39 +352,25 @@ def _catches(caught: ast.expr | None) -> bool:
     """Failed assertions; also where the text does not show what is caught."""
     if isinstance(caught, ast.Tuple):
         return any(map(_catches, caught.elts))
-    return caught is None or isinstance(caught, ast.Starred) or _last(caught) in _SWALLOWING
+    return caught is None or isinstance(caught, ast.Starred) or last_name(caught) in _SWALLOWING
 
 
 def _is_loud(node: ast.AST) -> bool:
     """A statement that may fail."""
     if isinstance(node, ast.Raise):
-        return node.exc is None or _last(node.exc) not in _SKIPS
+        return node.exc is None or last_name(node.exc) not in _SKIPS
     if isinstance(node, ast.Assert):
         return is_decided(node.test) is not True
     return any(_may_fail(call) for call in _calls(node))
 
 
 def _may_fail(call: ast.Call) -> bool:
-    if not _ASSERTING.match(_last(call.func)):
+    if not _ASSERTING.match(last_name(call.func)):
         return False
     return not _is_void(call) or ((asked := _asked(call)) is not None and is_decided(asked) is False)
 
 
 def _suppresses(context: ast.expr) -> bool:
-    if not isinstance(context, ast.Call) or _last(context.func) != "suppress":
+    if not isinstance(context, ast.Call) or last_name(context.func) != "suppress":
         return False
     return any(map(_catches, context.args))
-
-
-def _dotted(node: ast.expr | None) -> str:
-    """`pytest.mark.skip` of `pytest.mark.skip(reason="…")`; of other expressions what stands last in them."""
-    if isinstance(node, ast.Call):
-        return _dotted(node.func)
-    if isinstance(node, ast.Attribute):
-        inner = _dotted(node.value)
-        return f"{inner}.{node.attr}" if inner else node.attr
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _last(node: ast.expr | None) -> str:
-    return _dotted(node).rpartition(".")[2]

@@ -51,9 +51,9 @@ class Definitions(Struct, frozen=True):
 def changed_definitions(changes: Iterable[TextChange]) -> Definitions:
     before: set[str] = set()
     after: set[str] = set()
-    product = [each for each in changes if role_of(each.old_path or each.path) in {"product", "mixed"}]
+    product = [each for each in changes if role_of(each.former_path) in {"product", "mixed"}]
     for change in product:
-        before |= _defined(change.old_path or change.path, change.before)
+        before |= _defined(change.former_path, change.before)
         after |= _defined(change.path, change.after)
     removed, added = frozenset(before - after - _COMMON), frozenset(after - before)
     replaced = (name for change in product for name in _replaced(change, removed, added))
@@ -62,8 +62,8 @@ def changed_definitions(changes: Iterable[TextChange]) -> Definitions:
 
 def _replaced(change: TextChange, removed: frozenset[str], added: frozenset[str]) -> Iterator[str]:
     old, new = (_blocks(text or "") for text in (change.before, change.after))
-    if change.path != (change.old_path or change.path):
-        yield PurePosixPath(change.old_path or "").stem
+    if change.path != change.former_path:
+        yield PurePosixPath(change.former_path).stem
     for name in removed & old.keys():
         if any(_look_alike(old[name], new[other]) for other in added & new.keys()):
             yield name
@@ -126,6 +126,7 @@ _OPERATIONS: dict[type[ast.unaryop | ast.operator], Callable[..., object]] = {
 _BUILTINS: dict[str, Callable[..., object]] = {
     each.__name__: each for each in (bool, range, list, tuple, set, frozenset, dict)
 }
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Display = ast.Tuple | ast.List | ast.Set | ast.Dict
 _MOST_VALUES = 50_000
 _NO_RESULTS = frozenset({"None", "True", "False"})
@@ -144,6 +145,26 @@ def parse(text: str) -> ast.Module | None:
 def is_of_tests(module: str) -> bool:
     """Whether a module of this name is one of tests, by its name."""
     return bool(_OF_TESTS.search(module))
+
+
+def dotted_name(node: ast.expr | None) -> str:
+    """`pytest.mark.skip` of `pytest.mark.skip(reason="…")`; of other expressions what stands last in them."""
+    if isinstance(node, ast.Call):
+        return dotted_name(node.func)
+    if isinstance(node, ast.Attribute):
+        inner = dotted_name(node.value)
+        return f"{inner}.{node.attr}" if inner else node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def last_name(node: ast.expr | None) -> str:
+    """`skip` of the same."""
+    return dotted_name(node).rpartition(".")[2]
+
+
+def is_constant(statement: ast.stmt) -> bool:
+    """A docstring, and the like."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def literal_text(node: ast.expr) -> str | None:
@@ -187,7 +208,7 @@ def is_decided(test: ast.expr) -> bool | None:
         truths = {is_decided(arm) for arm in _arms(test)}
         return truths.pop() if len(truths) == 1 else None
     if isinstance(test, ast.Call) and (parts := _gathered(test)) is not None:
-        return _joined(parts, stops=_last_name(test.func) == "any")
+        return _joined(parts, stops=last_name(test.func) == "any")
     value = decided_value(test)
     return bool(value[0]) if value is not None else _truth_by_form(test)
 
@@ -222,11 +243,7 @@ def _truth_by_form(test: ast.expr) -> bool | None:
         return True if any(isinstance(each, ast.Constant) and each.value for each in test.values) else None
     if isinstance(test, ast.Lambda | ast.GeneratorExp):
         return True
-    return False if _is_empty(test) or _last_name(test) == "TYPE_CHECKING" else None
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return False if _is_empty(test) or last_name(test) == "TYPE_CHECKING" else None
 
 
 def _is_empty(node: ast.expr) -> bool:

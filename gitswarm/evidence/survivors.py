@@ -146,7 +146,7 @@ def _did_not_run(judged: ComparisonIndex, case: CaseResult) -> bool:
         return test.after is not None and test.old_path not in judged.touched
     name = declared_name(case)
     may_declare = any(key[1] == name and may_stand_in(case, key[0]) for key in judged.by_declared)
-    return not may_declare and place(case) not in {_old_path(each) for each in judged.proof.changes}
+    return not may_declare and place(case) not in {each.former_path for each in judged.proof.changes}
 
 
 def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult], *, is_red: bool) -> Iterator[ProofFinding]:
@@ -205,7 +205,7 @@ def _is_as_many(judged: ComparisonIndex, case: CaseResult, places: _Places) -> b
     """Nothing changed where it stood, and as many tests are executed there: their names are made of what the product
     says, of dates or addresses."""
     where = place(case)
-    changed = {_old_path(each) for each in judged.proof.changes}
+    changed = {each.former_path for each in judged.proof.changes}
     untouched = where not in changed if where else not judged.changes.files
     return untouched and not judged.changes.harness and places.after[where] >= places.before[where]
 
@@ -218,7 +218,7 @@ def _removed_with_subject(judged: ComparisonIndex, lost: Sequence[CaseResult]) -
     """A file or definition that they name is gone too, and they are declared as removed: name → what is gone. The
     example of a definition goes with it, without a word."""
     texts = {each.old_path: each for each in judged.changes.files}
-    product = (each for each in judged.proof.changes if each.path.endswith(".rs") or _old_path(each) not in texts)
+    product = (each for each in judged.proof.changes if each.path.endswith(".rs") or each.former_path not in texts)
     definitions = changed_definitions(product)
     subjects = definitions.removed - definitions.replaced
     found = {}
@@ -237,10 +237,6 @@ def _removed_with_subject(judged: ComparisonIndex, lost: Sequence[CaseResult]) -
         if subject:
             found[case.name] = subject
     return found
-
-
-def _old_path(change: TextChange) -> str:
-    return change.old_path or change.path
 
 
 def _changed_lines(judged: ComparisonIndex, changed: Sequence[CaseResult]) -> str:
@@ -303,7 +299,7 @@ def _moved_examples(judged: ComparisonIndex, lost: Iterable[CaseResult]) -> list
 
 def _shown_by(case: CaseResult, changes: Sequence[TextChange]) -> Sequence[str]:
     """The lines of its definition; of its file, where that has none of this name."""
-    text = next((each.before for each in changes if (each.old_path or each.path) == case.file), None)
+    text = next((each.before for each in changes if each.former_path == case.file), None)
     lines = _split(text)
     name = path_within(case).rpartition(".")[2]
     begins = [(at, len(found[1]), found[2]) for at, line in enumerate(lines) if (found := _BEGINS.match(line))]

@@ -8,7 +8,7 @@
 | special cases        | a branch, table or `match` that gives, for the very input of a test, the very result that |
 |                      | the test expects; code that asks whether pytest runs                                      |
 | shadowed modules     | a new module at the top that is called as one of Python's own                             |
-| patched product      | a test file assigns to an attribute of what it imports (`product_patches.py`)              |
+| patched product      | a test file assigns to an attribute of what it imports (`python_changes.py`)               |
 
 Code that stood in the file before is left alone. A table is special only when each of its entries is in a test.
 Small numbers and "" are nobody's special case, unless there are several of them; None, True and False are no results.
@@ -27,13 +27,11 @@ from msgspec import Struct
 
 from gitswarm.evidence.declarations import TextChange, is_test_file
 from gitswarm.evidence.path_roles import imported_as, role_of
-from gitswarm.evidence.product_patches import added_patches
-from gitswarm.evidence.source_text import Expectations, literal_text, parse
+from gitswarm.evidence.python_changes import added_patches
+from gitswarm.evidence.source_text import Expectations, Function, literal_text, parse
 from gitswarm.records.evidence import ProofFinding
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import shorten
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _FACT_COLUMNS = 200
 _EQUAL, _UNEQUAL = frozenset({"__eq__"}), frozenset({"__ne__"})
@@ -80,10 +78,8 @@ def _suspicions(change: TextChange, expected: Expectations) -> Iterator[_Suspici
     if change.path.endswith(".py") and change.after and role_of(change.path, change.after) == "product":
         found = _found(_Code.of(change.after), _Code.of(change.before or ""), expected)
     else:
-        patches = added_patches(change)
-        found = (
-            _Suspicion(each.line, each.place, "is changed by a test, for all that runs behind it") for each in patches
-        )
+        what = "is changed by a test, for all that runs behind it"
+        found = (_Suspicion(each.lineno, ast.unparse(each), what) for each in added_patches(change))
     try:
         seen: set[str] = set()
         for suspicion in found:

@@ -14,13 +14,11 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.evidence.added_tests import only_adds_tests
 from gitswarm.evidence.declarations import DeclaredTest, TestSource, TextChange, own_name
 from gitswarm.evidence.declared_tests import read_tests
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
-from gitswarm.evidence.product_patches import added_patches
+from gitswarm.evidence.python_changes import added_patches, find_standing, only_adds_tests
 from gitswarm.evidence.source_text import Definitions, changed_definitions
-from gitswarm.evidence.standing_tests import GoneTest, find_standing
 from gitswarm.records.envelope import RemovedTest
 from gitswarm.records.evidence import ProofFinding, ProofFlag
 from gitswarm.records.lazy_re import lazy_re
@@ -43,7 +41,7 @@ class FileTests(Struct, frozen=True):
 
     @property
     def old_path(self) -> str:
-        return self.change.old_path or self.change.path
+        return self.change.former_path
 
     @property
     def is_gone(self) -> bool:
@@ -99,7 +97,7 @@ class TestChanges(Struct, frozen=True):
         """Files whose base versions are put on the final product to run the old tests: touched test files, and
         harness that was there. Tests that stand in product files, as in Rust, cannot be separated from it."""
         tests = {each.old_path for each in self.files if each.was_test and each.old_path in self.touched}
-        return tuple(sorted(tests | {each.old_path or each.path for each in self.harness if each.before is not None}))
+        return tuple(sorted(tests | {each.former_path for each in self.harness if each.before is not None}))
 
     @property
     def new_harness(self) -> tuple[str, ...]:
@@ -146,7 +144,7 @@ def read_changes(
 
 
 def _file_tests(change: TextChange, reported: Collection[str]) -> FileTests:
-    old, new = change.old_path or change.path, change.path
+    old, new = change.former_path, change.path
     return FileTests(
         change,
         read_tests(old, change.before, reported=old in reported),
@@ -157,9 +155,8 @@ def _file_tests(change: TextChange, reported: Collection[str]) -> FileTests:
 
 
 def _is_harness(change: TextChange) -> bool:
-    old = change.old_path or change.path
-    if old != change.path:
-        sides = ((old, change.before, None), (change.path, None, change.after))
+    if change.former_path != change.path:
+        sides = ((change.former_path, change.before, None), (change.path, None, change.after))
         return any(decides_about_tests(*side) for side in sides)
     return decides_about_tests(change.path, change.before, change.after)
 
@@ -220,9 +217,10 @@ class _SuccessorIndex:
 def _with_standing(
     files: Sequence[FileTests], followed: tuple[FollowedTest, ...], untouched: Iterable[tuple[str, str]]
 ) -> tuple[FollowedTest, ...]:
-    texts = {each.old_path: each.change.before or "" for each in files}
-    gone = (GoneTest(each.old_path, texts[each.old_path], each.before) for each in followed if each.after is None)
-    found = find_standing(gone, untouched)
+    changes = {each.old_path: each.change for each in files}
+    found = find_standing(
+        ((changes[each.old_path], each.before) for each in followed if each.after is None), untouched
+    )
     places = [(each, found.get((each.old_path, each.before.name))) for each in followed]
     return tuple(replace(each, new_path=at[0], after=at[1]) if at is not None else each for each, at in places)
 

@@ -21,7 +21,7 @@ from gitswarm.evidence.comparison import compare, misses_untouched_tests, needs_
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
 from gitswarm.evidence.declarations import TextChange
 from gitswarm.evidence.path_roles import role_of
-from gitswarm.evidence.product_patches import added_patches
+from gitswarm.evidence.python_changes import added_patches
 from gitswarm.evidence.suite_run import Missing, SuiteRun, SuiteRuns, is_own, own_tests, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
 from gitswarm.evidence.test_command import select_tests

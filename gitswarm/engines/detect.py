@@ -134,16 +134,32 @@ def detect_test_command(files: ProjectFiles, available: Callable[[str], bool]) -
 
     `available` says whether a program is installed.
     """
+    return next(_recognized(files, available), None)
+
+
+def _recognized(files: ProjectFiles, available: Callable[[str], bool]) -> Iterator[DetectedCommand]:
+    """Row by row."""
     pytest = f"{_python(files, available)} -m pytest"
-    return (
-        _configured_python(files, available, pytest)
-        or _tested_python_project(files, pytest)
-        or _node(files)
-        or _cargo(files)
-        or _go(files)
-        or _make(files)
-        or _any_python(files, pytest)
-    )
+    if place := _pytest_place(files):
+        yield DetectedCommand(pytest, f"{place} configures pytest")
+    if files.has("noxfile.py") and available("nox"):
+        yield DetectedCommand("nox", "there is a noxfile.py")
+    if (place := _tox_place(files)) and available("tox"):
+        yield DetectedCommand("tox", f"{place} configures tox")
+    project_file = _python_project_file(files)
+    if project_file and files.has_python_tests():
+        yield DetectedCommand(pytest, f"there is a {project_file} with Python test files")
+    if command := _node(files):
+        yield DetectedCommand(command, "package.json has a test script")
+    if files.has("Cargo.toml"):
+        yield DetectedCommand("cargo test", "there is a Cargo.toml")
+    if files.has("go.mod"):
+        yield DetectedCommand("go test ./...", "there is a go.mod")
+    yield from _make(files)
+    if project_file:
+        yield DetectedCommand(pytest, f"there is a {project_file}, but no test file yet")
+    elif files.has_python_tests():
+        yield DetectedCommand(pytest, "there are Python test files")
 
 
 def no_tests_ran(command: str, exit_code: int, output: str) -> bool:
@@ -168,16 +184,6 @@ def _python(files: ProjectFiles, available: Callable[[str], bool]) -> str:
     return "python" if available("python") else "python3"
 
 
-def _configured_python(files: ProjectFiles, available: Callable[[str], bool], pytest: str) -> DetectedCommand | None:
-    if place := _pytest_place(files):
-        return DetectedCommand(pytest, f"{place} configures pytest")
-    if files.has("noxfile.py") and available("nox"):
-        return DetectedCommand("nox", "there is a noxfile.py")
-    if (place := _tox_place(files)) and available("tox"):
-        return DetectedCommand("tox", f"{place} configures tox")
-    return None
-
-
 def _pytest_place(files: ProjectFiles) -> str | None:
     if _has_table(files.toml("pyproject.toml"), "tool.pytest"):
         return "pyproject.toml"
@@ -196,20 +202,6 @@ def _tox_place(files: ProjectFiles) -> str | None:
     return "setup.cfg" if "tox:tox" in files.sections("setup.cfg") else None
 
 
-def _tested_python_project(files: ProjectFiles, pytest: str) -> DetectedCommand | None:
-    project_file = _python_project_file(files)
-    if project_file and files.has_python_tests():
-        return DetectedCommand(pytest, f"there is a {project_file} with Python test files")
-    return None
-
-
-def _any_python(files: ProjectFiles, pytest: str) -> DetectedCommand | None:
-    """What is left for the end: one of project file and test files, but not both."""
-    if project_file := _python_project_file(files):
-        return DetectedCommand(pytest, f"there is a {project_file}, but no test file yet")
-    return DetectedCommand(pytest, "there are Python test files") if files.has_python_tests() else None
-
-
 def _python_project_file(files: ProjectFiles) -> str | None:
     if files.has("pyproject.toml"):
         document = files.toml("pyproject.toml")
@@ -226,33 +218,21 @@ def _has_table(document: object, dotted: str) -> bool:
     return True
 
 
-def _node(files: ProjectFiles) -> DetectedCommand | None:
+def _node(files: ProjectFiles) -> str | None:
     package = files.json("package.json")
     scripts = package.get("scripts") if isinstance(package, dict) else None
     script = scripts.get("test") if isinstance(scripts, dict) else None
     if not isinstance(script, str) or not script.strip() or _NPM_PLACEHOLDER in script:
         return None
-    command = next((runner for lock, runner in _NODE_RUNNERS if files.has(lock)), "npm test")
-    return DetectedCommand(command, "package.json has a test script")
+    return next((runner for lock, runner in _NODE_RUNNERS if files.has(lock)), "npm test")
 
 
-def _cargo(files: ProjectFiles) -> DetectedCommand | None:
-    return DetectedCommand("cargo test", "there is a Cargo.toml") if files.has("Cargo.toml") else None
-
-
-def _go(files: ProjectFiles) -> DetectedCommand | None:
-    return DetectedCommand("go test ./...", "there is a go.mod") if files.has("go.mod") else None
-
-
-def _make(files: ProjectFiles) -> DetectedCommand | None:
+def _make(files: ProjectFiles) -> Iterator[DetectedCommand]:
     makefile = files.first(*_MAKEFILES)
-    if makefile is None:
-        return None
-    targets = set(_make_targets(files.text(makefile)))
+    targets = set(_make_targets(files.text(makefile))) if makefile is not None else ()
     for target in ("test", "check"):
         if target in targets:
-            return DetectedCommand(f"make {target}", f"{makefile} has a target {target}")
-    return None
+            yield DetectedCommand(f"make {target}", f"{makefile} has a target {target}")
 
 
 def _make_targets(text: str) -> Iterator[str]:

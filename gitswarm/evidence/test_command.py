@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gitswarm.evidence.declarations import go_parts, titles
 from gitswarm.records.evidence import CaseResult, CaseResults
@@ -92,17 +92,6 @@ class ReportRequest(Struct, frozen=True):
     argv: tuple[str, ...] | None = None
 
 
-class _Words(Struct):
-    """Words of a line; those that start programs are taken from the front."""
-
-    rest: list[str]
-    taken: list[str] = field(default_factory=list)
-
-    def take(self, count: int = 1) -> None:
-        self.taken += self.rest[:count]
-        del self.rest[:count]
-
-
 def read_command(command: str | Sequence[str], scripts: Mapping[str, str]) -> TestCommand | None:
     """The command if it is one program whose arguments are known; None for everything else.
 
@@ -111,11 +100,13 @@ def read_command(command: str | Sequence[str], scripts: Mapping[str, str]) -> Te
     words = _split(command)
     if words is None:
         return None
-    if not isinstance(command, str) or not _ASSIGNMENT.match(words[0]):
-        taken = _Words(words)
-    else:
-        taken = _Words(["env", *words])  # `CI=1 jest` of a shell
-    return _program(taken, scripts)
+    if isinstance(command, str) and _ASSIGNMENT.match(words[0]):
+        words = ["env", *words]  # `CI=1 jest` of a shell
+    begin = _behind_launchers(words, scripts)
+    runner, end = _program(words[begin:]) if begin is not None else (None, 0)
+    if begin is None or runner is None:
+        return None
+    return TestCommand(runner, tuple(words[: begin + end]), tuple(words[begin + end :]))
 
 
 def npm_script(command: str | Sequence[str], scripts: Mapping[str, str]) -> str | None:
@@ -136,44 +127,41 @@ def _split(command: str | Sequence[str]) -> list[str] | None:
         return None
 
 
-def _program(words: _Words, scripts: Mapping[str, str]) -> TestCommand | None:
-    while words.rest:
-        launcher = max((each for each in _LAUNCHERS if tuple(words.rest[: len(each)]) == each), key=len, default=())
-        words.take(len(launcher))
-        while launcher in {("env",), ("cross-env",)} and words.rest and _ASSIGNMENT.match(words.rest[0]):
-            words.take()
-        if launcher in _SCRIPT_LAUNCHERS and words.rest and words.rest[0] in scripts:
-            return None
+def _behind_launchers(words: Sequence[str], scripts: Mapping[str, str]) -> int | None:
+    """Where the program stands; None: there is none, or a script may stand in its place."""
+    at = 0
+    while at < len(words):
+        launcher = max(
+            (each for each in _LAUNCHERS if tuple(words[at : at + len(each)]) == each), key=len, default=()
+        )
         if not launcher:
-            return _known(words)
+            return at
+        at += len(launcher)
+        while launcher in {("env",), ("cross-env",)} and at < len(words) and _ASSIGNMENT.match(words[at]):
+            at += 1
+        if launcher in _SCRIPT_LAUNCHERS and at < len(words) and words[at] in scripts:
+            return None
     return None
 
 
-def _known(words: _Words) -> TestCommand | None:
-    name = PurePosixPath(words.rest[0]).name
+def _program(words: Sequence[str]) -> tuple[Runner | None, int]:
+    """The runner, and how many words call it."""
+    name = PurePosixPath(words[0]).name
     if name == "node":
         return _node(words)
-    called = (_PYTHON.sub("python", name), *words.rest[1:3])
-    for runner, *program in _PROGRAMS:
-        if list(called[: len(program)]) == program:
-            return _of(runner, words, len(program))
-    return None
+    called = (_PYTHON.sub("python", name), *words[1:3])
+    found = ((runner, len(program)) for runner, *program in _PROGRAMS if list(called[: len(program)]) == program)
+    return next(found, (None, 0))
 
 
-def _node(words: _Words) -> TestCommand | None:
+def _node(words: Sequence[str]) -> tuple[Runner | None, int]:
     """`node --test`, or `node --experimental-vm-modules node_modules/jest/bin/jest.js`."""
-    for at, word in enumerate(words.rest[1:], 1):
+    for at, word in enumerate(words[1:], 1):
         if word == "--test":
-            return _of("node", words, 1)
+            return "node", 1
         if not word.startswith("-"):
-            runner = _NODE_PROGRAMS.get(PurePosixPath(word).name)
-            return _of(runner, words, at + 1) if runner else None
-    return None
-
-
-def _of(runner: Runner, words: _Words, count: int) -> TestCommand:
-    words.take(count)
-    return TestCommand(runner, tuple(words.taken), tuple(words.rest))
+            return _NODE_PROGRAMS.get(PurePosixPath(word).name), at + 1
+    return None, 0
 
 
 def select_tests(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Struct, field
-from pydantic import AfterValidator, JsonValue, create_model, field_validator
+from pydantic import AfterValidator, Field, JsonValue, create_model, field_validator
 
 from gitswarm.engines.base import Capabilities, Engine, EngineAccess
 from gitswarm.engines.names import STUB, id_of
@@ -53,6 +53,14 @@ class NoSettings(WrittenSection):
     """Of an engine that has nothing to be frozen in a run."""
 
 
+class SessionSettings(WrittenSection):
+    """Of an engine whose sessions may be tried again. `step_timeout`: seconds that one step may take. `attempts`: how
+    often a request or a turn is made while the provider fails in a way that may pass."""
+
+    step_timeout: float = Field(default=3600, gt=0)
+    attempts: int = Field(default=3, ge=1, le=10)
+
+
 class Program(Struct, frozen=True):
     """What the sessions of an engine run. `problem`: why it cannot be used, and `advice` what to do about that; None:
     it can. `path` None: there is none. `version` empty: not known. `library`: name and version of a package that it
@@ -78,6 +86,13 @@ class EngineSetup(Struct, frozen=True):
     settings: Mapping[str, JsonValue]
     access: EngineAccess = field(default_factory=EngineAccess)
     prices: Prices = lambda _model: None
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Of the engine's own processes.
+
+        :param env: the agent's, or the caller's.
+        """
+        return {**env, **self.access.env}
 
 
 class EngineAdapter(ABC):
@@ -266,7 +281,7 @@ class KeyedProgramAdapter(EngineAdapter):
         return Path(path) if path else None
 
     def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
-        return self.key if {**env, **setup.access.env}.get(self.key) else ""
+        return self.key if setup.environment(env).get(self.key) else ""
 
     def chosen(self, cli: str | None, env: Mapping[str, str]) -> Path | Program:
         """The program as it was configured, else the one on PATH; or what is missing.

@@ -14,9 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Protocol, cast
-
-from msgspec import Struct, field
+from typing import IO, Generic, Protocol, TypeVar, cast
 
 from gitswarm.containment import Containment
 from gitswarm.engines import launch
@@ -25,7 +23,7 @@ from gitswarm.process_table import end_processes_with
 
 _POLL_S = 0.05
 _BACKLOG = 1000
-"""Lines that may wait: a program that never stops talking must not fill the memory."""
+"""How much may wait: a program that never stops talking must not fill the memory."""
 _LINE_BYTES = 16 << 20
 _STDERR_LINES = 20
 _REAP_S = 5.0
@@ -36,6 +34,12 @@ def last_lines() -> deque[str]:
     return deque(maxlen=_STDERR_LINES)
 
 
+def launched(argv: Sequence[str], env: Mapping[str, str], containment: Containment) -> list[str]:
+    """The command line that starts `argv` confined, in this environment, below what ends all that it starts."""
+    above = (sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), ",".join(env), str(containment.depth))
+    return [*above, *containment.wrap(list(argv))]
+
+
 def start_piped(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """In a session of its own, with a pipe for each stream.
 
@@ -43,6 +47,16 @@ def start_piped(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> subpr
     """
     pipe = subprocess.PIPE
     return subprocess.Popen(argv, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+
+
+def pour(process: subprocess.Popen[bytes], text: str) -> None:
+    """Its whole standard input, in a thread of its own: it may not read before it has begun, or end before that."""
+
+    def write() -> None:
+        with contextlib.suppress(OSError, ValueError), cast("IO[bytes]", process.stdin) as stdin:
+            stdin.write(text.encode(errors="replace"))
+
+    threading.Thread(target=write, daemon=True).start()
 
 
 def collect_lines(process: subprocess.Popen[bytes], lines: deque[str]) -> None:
@@ -64,26 +78,27 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
             process.wait(_REAP_S)
 
 
-class AgentProcess(Struct):
-    """`deadline`: on the monotonic clock; `ended`: nobody waits any more. `exit_code` None: it has not ended by
-    itself; negative: the signal that killed it."""
+Item = TypeVar("Item")
 
-    process: subprocess.Popen[bytes]
-    deadline: float
-    ended: threading.Event
-    exit_code: int | None = None
-    _lines: queue.Queue[bytes | None] = field(default_factory=lambda: queue.Queue(_BACKLOG))
-    stderr: deque[str] = field(default_factory=last_lines)
-    _closed: threading.Event = field(default_factory=threading.Event)
 
-    @property
-    def complaints(self) -> str:
-        """The end of what it said on standard error, in one line."""
-        return " ".join(self.stderr).strip()
+class Backlog(Generic[Item]):
+    """What one thread says and another hears. `deadline`: on the monotonic clock; `ended`: nobody waits any more."""
 
-    def lines(self) -> Iterator[str]:
-        """What it says, until it is over.
+    def __init__(self, deadline: float, ended: threading.Event) -> None:
+        self.deadline = deadline
+        self.ended = ended
+        self._items: queue.Queue[Item] = queue.Queue(_BACKLOG)
+        self._closed = threading.Event()
 
+    def put(self, item: Item) -> None:
+        """Waits while too much waits, as long as anybody hears it."""
+        while not self._closed.is_set():
+            with contextlib.suppress(queue.Full):
+                self._items.put(item, timeout=_POLL_S)
+                return
+
+    def heard(self) -> Iterator[Item]:
+        """
         :raises StepEndedError: nobody waits for it any more.
         :raises TimeoutError: the deadline is over.
         """
@@ -91,14 +106,39 @@ class AgentProcess(Struct):
             if self.ended.is_set():
                 raise StepEndedError
             try:
-                line = self._lines.get(timeout=_POLL_S)
+                item = self._items.get(timeout=_POLL_S)
             except queue.Empty:
                 continue
+            yield item
+        raise TimeoutError
+
+    def close(self) -> None:
+        """Nobody hears it any more."""
+        self._closed.set()
+
+
+class AgentProcess(Backlog[bytes | None]):
+    """`exit_code` None: it has not ended by itself; negative: the signal that killed it. `stderr`: the end of what it
+    said there."""
+
+    def __init__(self, process: subprocess.Popen[bytes], deadline: float, ended: threading.Event) -> None:
+        super().__init__(deadline, ended)
+        self.process = process
+        self.exit_code: int | None = None
+        self.stderr = last_lines()
+
+    @property
+    def complaints(self) -> str:
+        """The end of what it said on standard error, in one line."""
+        return " ".join(self.stderr).strip()
+
+    def lines(self) -> Iterator[str]:
+        """What it says, until it is over; raises what `heard` does."""
+        for line in self.heard():
             if line is None:
                 self.exit_code = self.process.wait(_REAP_S)
                 return
             yield line.decode(errors="replace").rstrip("\n")
-        raise TimeoutError
 
     def say(self, line: str) -> None:
         """A line on its standard input; nothing where it does not listen any more."""
@@ -108,29 +148,19 @@ class AgentProcess(Struct):
             stdin.flush()
 
     def say_all(self, text: str) -> None:
-        """The whole of its standard input, in a thread of its own: it may not read before it has begun."""
-        threading.Thread(target=self._pour, args=(text,), daemon=True).start()
-
-    def _pour(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError), cast("IO[bytes]", self.process.stdin) as stdin:
-            stdin.write(text.encode(errors="replace"))
+        """The whole of its standard input."""
+        pour(self.process, text)
 
     def listen(self) -> None:
         """Passes on what it says, in a thread of its own."""
         with cast("IO[bytes]", self.process.stdout) as stdout:
             while line := stdout.readline(_LINE_BYTES):
-                self._put(line)
-        self._put(None)
-
-    def _put(self, line: bytes | None) -> None:
-        while not self._closed.is_set():
-            with contextlib.suppress(queue.Full):
-                self._lines.put(line, timeout=_POLL_S)
-                return
+                self.put(line)
+        self.put(None)
 
     def close(self) -> None:
         """Ends it, where it has not ended."""
-        self._closed.set()
+        super().close()
         with contextlib.suppress(OSError):
             cast("IO[bytes]", self.process.stdin).close()
         end_process(self.process)
@@ -161,9 +191,8 @@ def agent_process(
     """
     marker, containment = secrets.token_hex(8), request.containment
     whole = {**env, **containment.environment, SESSION_MARKER: marker}
-    above = (sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), ",".join(whole), str(containment.depth))
     with containment.served():
-        process = start_piped([*above, *containment.wrap(list(argv))], request.worktree, whole)
+        process = start_piped(launched(argv, whole, containment), request.worktree, whole)
         agent = AgentProcess(process, deadline, request.ended)
         threads = [
             threading.Thread(target=agent.listen, daemon=True),

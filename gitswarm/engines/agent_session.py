@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,56 @@ def token_cost(price: tuple[float, float] | None, sent: float, received: int) ->
     :param price: for a million tokens in and out.
     """
     return None if price is None else (sent * price[0] + received * price[1]) / 1_000_000
+
+
+class SessionLimits(Struct, frozen=True):
+    """`deadline`: on the monotonic clock; `timeout_s` is what it was made of. `ended`: nobody waits any more.
+    `set_by`: the limit of the budget that sets the deadline, as people call it; "": none does."""
+
+    deadline: float
+    timeout_s: float
+    ended: threading.Event
+    set_by: str = ""
+
+    @classmethod
+    def of_step(cls, request: StepRequest, started: float, timeout_s: float) -> SessionLimits:
+        """
+        :param timeout_s: how long a step may take in any case.
+        """
+        if request.deadline is not None and request.deadline < started + timeout_s:
+            left_s = max(0.0, request.deadline - started)
+            return cls(request.deadline, left_s, request.ended, request.set_by)
+        return cls(started + timeout_s, timeout_s, request.ended)
+
+    @classmethod
+    def within(cls, timeout_s: float, ended: threading.Event | None = None) -> SessionLimits:
+        return cls(time.monotonic() + timeout_s, timeout_s, ended or threading.Event())
+
+
+def used_up(tokens: int, most: int | None) -> str | None:
+    """Why a session is ended that has used as many tokens as it may; None: it has some left."""
+    return f"{tokens:,} tokens used of {most:,} that were left" if most is not None and tokens >= most else None
+
+
+def died(exit_code: int | None, complaints: str) -> EngineOutcome:
+    """How a program ended that said no result.
+
+    :param exit_code: negative: the signal; None: unknown.
+    :param complaints: what it said on standard error.
+    """
+    how = "ended without a result"
+    if exit_code is not None:
+        how = f"killed by signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}, no result"
+    return EngineOutcome(kind="killed", detail=": ".join(filter(None, (how, complaints))))
+
+
+def no_answer(outcome: EngineOutcome) -> str:
+    """Stands in the record of a decision, where an answer of a navigator would."""
+    return f"no answer: {outcome.kind}: {outcome.detail}"
+
+
+def unheard(_event: Event) -> None:
+    """Nobody follows a navigator."""
 
 
 def retry_event(attempt: int, of: int, wait_s: float, reason: str) -> Event:

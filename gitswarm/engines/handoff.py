@@ -144,6 +144,11 @@ def as_input(value: object) -> Mapping[str, JsonValue]:
     return dict(found)
 
 
+def as_text(value: object) -> str:
+    """A text that a program gave; what is none is empty."""
+    return value if isinstance(value, str) else ""
+
+
 def _whole(value: object, levels: int) -> object:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

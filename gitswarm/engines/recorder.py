@@ -122,6 +122,11 @@ class Recorder:
         """It is over. `verdict` None: the policy was not asked."""
         self._emit(_end_event(self._record(call, outcome, verdict or Allow())))
 
+    def close(self) -> None:
+        """Calls that never returned are over: whatever carried them out has been ended."""
+        for call in tuple(self._open):
+            self.end(call, ToolOutcome(success=False, output="no result: the session ended during this call"))
+
     def abandon(self, why: str) -> None:
         """The step broke: calls that are open are over, and nobody who follows the run is told."""
         for call in tuple(self._open):

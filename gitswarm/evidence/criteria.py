@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from gitswarm.evidence.declarations import own_name
-from gitswarm.evidence.suite_run import declared_name, is_whole_file, place, title_of
+from gitswarm.evidence.suite_run import is_whole_file, key_of, place, title_of
 from gitswarm.evidence.test_changes import TestChanges
 from gitswarm.records.evidence import CaseResult, CaseResults
 from gitswarm.records.lazy_re import lazy_re
@@ -75,16 +75,12 @@ def resolve(name: str, results: CaseResults, near: Collection[str]) -> tuple[Cas
     found = [
         case for case in results.cases if not is_whole_file(case) and wanted in {own_name(case.name), title_of(case)}
     ]
-    if len({_declared(case) for case in found}) <= 1:
+    if len({key_of(case) for case in found}) <= 1:
         return tuple(found)
     agreeing = [case for case in found if _agrees(name, case)]
     found = agreeing or found
     nearest = [case for case in found if place(case) in near]
     return tuple(nearest or found)
-
-
-def _declared(case: CaseResult) -> tuple[str, str]:
-    return place(case), declared_name(case)
 
 
 def _agrees(name: str, case: CaseResult) -> bool:

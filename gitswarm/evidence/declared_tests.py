@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from gitswarm.evidence.declarations import DeclaredTest, Mark, TestSource, digest, is_test_file
 from gitswarm.evidence.python_tests import read_python
+from gitswarm.evidence.source_text import deeper
 from gitswarm.records.lazy_re import lazy_re
 
 TEXT_CHARS = 2_000_000
@@ -230,7 +231,7 @@ def _mark(language: _Language, head: str, name: str, body: str) -> Mark:
 def _body(language: _Language, following: str, match: re.Match[str]) -> tuple[str, str]:
     """Of a test, from the text behind its head: without comments, and as it stands."""
     if language.ends == "indent":
-        raw = _indented(following, len(match["indent"]))
+        raw = "\n".join(deeper(following.split("\n")[1:], len(match["indent"]))).strip("\n")
         return _COMMENT_LINE.sub("", raw), raw
     if language is _RUST:
         following = _LIFETIME.sub("_", following)
@@ -247,16 +248,6 @@ def _body(language: _Language, following: str, match: re.Match[str]) -> tuple[st
             break
         parts.append(" " if kind == "blank" else token[0])
     return "".join(parts), following[:end]
-
-
-def _indented(following: str, indent: int) -> str:
-    """The lines below that are indented deeper."""
-    lines = []
-    for row in following.split("\n")[1:]:
-        if row.strip() and len(row) - len(row.lstrip()) <= indent:
-            break
-        lines.append(row)
-    return "\n".join(lines).strip("\n")
 
 
 class _Block(Struct, frozen=True):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Literal
@@ -261,11 +261,9 @@ def _package_part(document: object) -> object:
     scripts = document.get("scripts")
     scripts = scripts if isinstance(scripts, Mapping) else {}
     wanted = {name for name in scripts if _OF_TESTS.search(str(name)) or _AT_INSTALL.match(str(name))}
-    for _ in range(_DEPTH):
-        called = {each for name in wanted for each in _called(str(scripts.get(name, "")))} & set(scripts)
-        if called <= wanted:
-            break
-        wanted |= called
+    wanted = _closed(
+        wanted, lambda names: {each for name in names for each in _called(str(scripts[name]))} & {*scripts}
+    )
     groups = (document.get(key) for key in ("dependencies", "devDependencies"))
     replaced = [
         (name, source)
@@ -287,22 +285,29 @@ def _makefile_part(text: str) -> object:
     makefile = _Makefile.of(text)
     rules, variables = makefile.rules, makefile.variables
     wanted = {target for target in rules if _OF_TESTS.search(target) or target in _FOR_ALL_TARGETS}
-    for _ in range(_DEPTH):
-        needed = {each for target in wanted for each in rules[target][0].split()} & set(rules)
-        needed |= {each for each in rules if "%" in each and any(_is_pattern_of(each, target) for target in wanted)}
-        if needed <= wanted:
-            break
-        wanted |= needed
-    chosen = {target: rules[target] for target in wanted}
+
+    def needed(targets: set[str]) -> set[str]:
+        patterns = {each for each in rules if "%" in each and any(_is_pattern_of(each, target) for target in targets)}
+        return patterns | ({each for target in targets for each in rules[target][0].split()} & set(rules))
+
+    chosen = {target: rules[target] for target in _closed(wanted, needed)}
     named = _names(f"{chosen}") | makefile.exported | _FOR_ALL_RECIPES
     if ".EXPORT_ALL_VARIABLES" in rules:
         named |= variables.keys()
-    for _ in range(_DEPTH):
-        more = {each for name in named for each in _names("".join(variables.get(name, ())))}
-        if more <= named:
-            break
-        named |= more
+    named = _closed(
+        named, lambda known: {each for name in known for each in _names("".join(variables.get(name, ())))}
+    )
     return [chosen, {name: variables[name] for name in named if name in variables}, makefile.others]
+
+
+def _closed(found: set[str], leads_to: Callable[[set[str]], set[str]]) -> set[str]:
+    """With all that the names lead to, step by step; at most 20 steps."""
+    for _ in range(_DEPTH):
+        more = leads_to(found)
+        if more <= found:
+            break
+        found = found | more
+    return found
 
 
 def _is_pattern_of(pattern: str, target: str) -> bool:

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -81,18 +82,14 @@ def _blocks(text: str) -> dict[str, tuple[str, str]]:
     for match in _DEFINITION.finditer(text[:_TEXT_CHARS]):
         name = match["name"]
         lines = text[match.start() : match.start() + _BLOCK_CHARS].replace(name, "_").splitlines()
-        found[name] = (lines[0].strip(), "\n".join(_block(lines)))
+        depth = len(lines[0]) - len(lines[0].lstrip())
+        found[name] = (lines[0].strip(), "\n".join((lines[0], *deeper(lines[1:], depth))))
     return found
 
 
-def _block(lines: Sequence[str]) -> Iterator[str]:
-    """Up to the next line that is indented no deeper than the first."""
-    depth = len(lines[0]) - len(lines[0].lstrip())
-    yield lines[0]
-    for line in lines[1:]:
-        if line.strip() and len(line) - len(line.lstrip()) <= depth:
-            return
-        yield line
+def deeper(lines: Iterable[str], depth: int) -> Iterator[str]:
+    """Up to the next line that is indented no deeper than `depth`."""
+    return takewhile(lambda line: not line.strip() or len(line) - len(line.lstrip()) > depth, lines)
 
 
 def _defined(path: str, text: str | None) -> set[str]:

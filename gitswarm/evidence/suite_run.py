@@ -145,11 +145,11 @@ class ComparisonIndex:
         self.base_cases = {case.name: case for case in self.base.cases} if self.base is not None else {}
         self.base_by_key: dict[tuple[str, str], list[CaseResult]] = defaultdict(list)
         for case in self.base_cases.values():
-            self.base_by_key[place(case), declared_name(case)].append(case)
+            self.base_by_key[key_of(case)].append(case)
         self.by_key: dict[tuple[str, str], list[CaseResult]] = defaultdict(list)
         self.titles: dict[str, list[CaseResult]] = defaultdict(list)
         for case in self.cases.values():
-            self.by_key[place(case), declared_name(case)].append(case)
+            self.by_key[key_of(case)].append(case)
             for title in {title_of(case), own_name(case.name)}:
                 self.titles[title].append(case)
         self.touched = self.changes.touched
@@ -177,6 +177,11 @@ def declared_name(case: CaseResult) -> str:
     if case.file is not None and case.file.endswith(".py"):
         return path_within(case).partition("[")[0]
     return own_name(case.name)
+
+
+def key_of(case: CaseResult) -> tuple[str, str]:
+    """Where a test stands, and what it is called there."""
+    return place(case), declared_name(case)
 
 
 def declaration_of(case: CaseResult, declared: Mapping[tuple[str, str], Value]) -> Value | None:

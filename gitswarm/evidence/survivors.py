@@ -13,6 +13,7 @@ from gitswarm.evidence.suite_run import (
     finding,
     is_doctest,
     is_whole_file,
+    key_of,
     may_stand_in,
     place,
 )
@@ -101,8 +102,7 @@ def _other_parameters(judged: ComparisonIndex, case: CaseResult, test: FollowedT
     """Of a test that is as it was: names made of addresses, dates or random numbers are others in every run."""
     if test is not None and test.is_changed:
         return []
-    key = (place(case), declared_name(case))
-    before, after = judged.base_by_key[key], judged.by_key[key]
+    before, after = judged.base_by_key[key_of(case)], judged.by_key[key_of(case)]
     return after if 0 < sum(each.is_executed for each in before) <= sum(each.is_executed for each in after) else []
 
 
@@ -139,7 +139,7 @@ def _old_fails(judged: ComparisonIndex, case: CaseResult) -> bool:
 def _did_not_run(judged: ComparisonIndex, case: CaseResult) -> bool:
     """Of a test without a result: the command failed, and what declares and selects it is as it was. Its file could
     not be loaded, or the command ended before."""
-    if not judged.final.failed or judged.changes.harness or judged.by_key[place(case), declared_name(case)]:
+    if not judged.final.failed or judged.changes.harness or judged.by_key[key_of(case)]:
         return False
     test = judged.followed(case)
     if test is not None:
@@ -232,8 +232,8 @@ def _removed_with_subject(judged: ComparisonIndex, lost: Sequence[CaseResult]) -
         subject = next((word for word in words if word in subjects), None)
         if test is not None:
             file = texts[test.old_path]
-            starts = [each.line for each in file.before.tests]
-            subject = _subject_of(test, file.change.before or "", starts, subjects)
+            own = _split(file.change.before)[test.before.line - 1 : _end(file.before.tests, test.before)]
+            subject = next((word for word in _IDENTIFIER.findall("\n".join(own)) if word in subjects), None)
         if subject:
             found[case.name] = subject
     return found
@@ -262,18 +262,6 @@ def _first_line(lines: Iterable[str]) -> str:
     """An assertion, if there is one."""
     found = [*lines, ""]
     return next((line for line in found if "assert" in line.lower() or "expect" in line), found[0])[:100]
-
-
-def _subject_of(test: FollowedTest, text: str, following: Sequence[int], subjects: frozenset[str]) -> str | None:
-    """The first removed name that a test's own lines contain.
-
-    :param text: of its file before the change.
-    :param following: first lines of the tests of that file.
-    """
-    lines = text.splitlines()
-    end = min((line - 1 for line in following if line > test.before.line), default=len(lines))
-    own = "\n".join(lines[test.before.line - 1 : end])
-    return next((word for word in _IDENTIFIER.findall(own) if word in subjects), None)
 
 
 def _moved_examples(judged: ComparisonIndex, lost: Iterable[CaseResult]) -> list[CaseResult]:

@@ -268,10 +268,8 @@ def _test_count_decreased(claims: Claims, facts: Facts) -> Iterator[Finding]:
 
 def _fewer_than_claimed(claims: Claims, facts: Facts) -> Iterator[Finding]:
     report = facts.check.report if facts.check else None
-    if report is None or report.partial or facts.check is None or facts.check.failed:
-        return
-    for claim in claims.passes:
-        if claim.passed is not None and claim.passed > report.passed:
+    for claim in claims.passes if facts.check is not None and not facts.check.failed else ():
+        if report is not None and _overstates(claim, report):
             yield _finding("test_count_decreased", claim.text, f"{_counted(report.passed)} passed")
 
 

@@ -143,9 +143,6 @@ def reason_of(body: object) -> str:
 
 
 _TIMEOUT_S = 20.0
-_MOST_BYTES = 1_000_000
-_MAX_CHARS = 200
-"""Of what the provider says of an error."""
 _API_VERSION = "2023-06-01"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,16 @@ from msgspec.structs import replace
 
 from gitswarm.containment import Uncontained
 from gitswarm.engines.adapter import Program
-from gitswarm.engines.agent_session import FINALIZE, FINALIZE_S, NAVIGATOR, named_model, session_folder
+from gitswarm.engines.agent_session import (
+    FINALIZE,
+    FINALIZE_S,
+    NAVIGATOR,
+    SessionLimits,
+    named_model,
+    no_answer,
+    session_folder,
+    unheard,
+)
 from gitswarm.engines.base import (
     Capabilities,
     Emit,
@@ -27,7 +35,7 @@ from gitswarm.engines.claude.anthropic_api import ask_directly, is_installed
 from gitswarm.engines.claude.claude_code import CAPABILITIES, INSTALL_SDK, find_program, sdk_version
 from gitswarm.engines.claude.config_folder import StoredSession, config_folder, keep_session, restore_session
 from gitswarm.engines.claude.provider import ClaudeProfile
-from gitswarm.engines.claude.session import Conversation, HookPolicy, Phases, SessionLimits
+from gitswarm.engines.claude.session import Conversation, HookPolicy, Phases
 from gitswarm.engines.claude.session_outcome import Phase, StepPhases, step_result
 from gitswarm.engines.claude.transports import (
     SessionOptions,
@@ -40,7 +48,6 @@ from gitswarm.engines.claude.transports import (
 from gitswarm.engines.claude.usage import Meter
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
-from gitswarm.records.event import Event
 from gitswarm.records.receipt import EngineOutcome, Tokens, ToolSource
 from gitswarm.records.record import Clock
 from gitswarm.records.route_question import RouteAnswer, RouteQuestion
@@ -98,7 +105,7 @@ class ClaudeEngine(Struct, frozen=True):
                     phases.work = Phase(EngineOutcome(kind="ok"), usage=stored.usage)
                 hooks = HookPolicy(request.decide, self.profile.decision_s)
                 start = partial(Conversation, recorder, hooks, emit, meter)
-                limits = self._limits(request, phases.started)
+                limits = SessionLimits.of_step(request, phases.started, self.profile.settings.step_timeout)
                 phases.work = work = self._phases(start).run(resumed, limits, phases.earlier)
                 _keep(request, options, work)
                 if work.structured is not None:
@@ -106,7 +113,7 @@ class ClaudeEngine(Struct, frozen=True):
                 elif work.session is not None and work.outcome.kind in _HANDING_OVER:
                     recorder.note("user", FINALIZE)
                     last = finalize_options(options, work.session)
-                    limits = SessionLimits(time.monotonic() + FINALIZE_S, FINALIZE_S, request.ended)
+                    limits = SessionLimits.within(FINALIZE_S, request.ended)
                     phases.final = self._phases(partial(start, is_told=False)).run(last, limits, work.usage)
         except (StepEndedError, StorageError):
             raise
@@ -114,14 +121,6 @@ class ClaudeEngine(Struct, frozen=True):
             recorder.abandon(f"no result: the step broke: {type(error).__name__}")
             phases.end_broken(error, meter.usage)
         return step_result(request, recorder, phases)
-
-    def _limits(self, request: StepRequest, started: float) -> SessionLimits:
-        timeout_s = self.profile.settings.step_timeout
-        if request.deadline is not None and request.deadline < started + timeout_s:
-            return SessionLimits(
-                request.deadline, max(0.0, request.deadline - started), request.ended, ended_by=request.set_by
-            )
-        return SessionLimits(started + timeout_s, timeout_s, request.ended)
 
     def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
         """By a request where there is a key for the API and the extra `navigator`, else in a session; nothing where
@@ -137,14 +136,14 @@ class ClaudeEngine(Struct, frozen=True):
         return ask_directly(question, NAVIGATOR, terms.model, access)
 
     def _route_in_session(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
-        recorder = Recorder(terms, self.clock, _ignore, _SOURCES[self.mode])
+        recorder = Recorder(terms, self.clock, unheard, _SOURCES[self.mode])
         hooks = HookPolicy(terms.decide, self.profile.decision_s)
-        limits = SessionLimits(time.monotonic() + question.timeout_s, question.timeout_s, threading.Event())
+        limits = SessionLimits.within(question.timeout_s)
         meter = Meter(self.profile.price, recorder.used)
         with self._prepared(terms, recorder, partial(route_options, question, terms, self.profile)) as options:
             if isinstance(options, EngineOutcome):
-                return RouteAnswer(problem=_no_answer(options))
-            answered = self._phases(lambda: Conversation(recorder, hooks, _ignore, meter)).run(options, limits)
+                return RouteAnswer(problem=no_answer(options))
+            answered = self._phases(lambda: Conversation(recorder, hooks, unheard, meter)).run(options, limits)
         if answered.outcome.kind == "killed":
             raise TimeoutError
         usage = answered.usage
@@ -154,7 +153,7 @@ class ClaudeEngine(Struct, frozen=True):
             return RouteAnswer(answered.structured, tokens, cost)
         if answered.outcome.kind == "ok":
             return RouteAnswer(answered.text, tokens, cost)
-        return RouteAnswer(None, tokens, cost, _no_answer(answered.outcome))
+        return RouteAnswer(None, tokens, cost, no_answer(answered.outcome))
 
     def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
         return self.profile.hosts(env)
@@ -189,12 +188,3 @@ def _keep(request: StepRequest, options: SessionOptions, work: Phase) -> None:
     may_pass = outcome.retryable or outcome.resets_at is not None or outcome.status in _REFUSED_KEY
     if outcome.kind == "api_error" and may_pass and work.session and work.has_spoken and request.keeps is not None:
         keep_session(config_folder(options.env), StoredSession(work.session, work.usage), request.keeps)
-
-
-def _ignore(_event: Event) -> None:
-    """Nobody follows a navigator."""
-
-
-def _no_answer(outcome: EngineOutcome) -> str:
-    """Stands in the record of the decision, where an answer would."""
-    return f"no answer: {outcome.kind}: {outcome.detail}"

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gitswarm.engines.claude.usage import AnswerUsage, Usage
-from gitswarm.engines.handoff import as_input
+from gitswarm.engines.handoff import as_input, as_text
 
 RESULT_TOOL = "StructuredOutput"
 """The tool by which the CLI takes structured output; it is ours, not the agent's."""
@@ -165,19 +165,19 @@ def read_message(message: JsonMessage) -> Iterator[SessionEvent]:
 def _system(message: JsonMessage) -> Iterator[SessionEvent]:
     subtype = message.get("subtype")
     if subtype == "init":
-        yield SessionInit(_text(message.get("session_id")), _text(message.get("model")))
+        yield SessionInit(as_text(message.get("session_id")), as_text(message.get("model")))
     elif subtype == "api_retry":
         yield ApiRetry(
             attempt=_integer(message.get("attempt")) or 1,
             of=_integer(message.get("max_retries")) or 1,
             wait_s=_number(message.get("retry_delay_ms")) / 1000,
             status=_integer(message.get("error_status")),
-            error=_text(message.get("error")),
+            error=as_text(message.get("error")),
         )
     elif subtype == "permission_denied":
-        yield PermissionDenied(_text(message.get("tool_use_id")), _text(message.get("message")))
+        yield PermissionDenied(as_text(message.get("tool_use_id")), as_text(message.get("message")))
     elif subtype == "model_fallback":
-        yield ModelFallback(_text(message.get("fallback_model")))
+        yield ModelFallback(as_text(message.get("fallback_model")))
 
 
 def _assistant(message: JsonMessage) -> Iterator[SessionEvent]:
@@ -189,11 +189,11 @@ def _assistant(message: JsonMessage) -> Iterator[SessionEvent]:
         if block.get("type") == "tool_use":
             given = as_input(block.get("input"))
             where = parent if isinstance(parent, str) else None
-            yield ToolStart(_text(block.get("id")), _text(block.get("name")), given, where)
+            yield ToolStart(as_text(block.get("id")), as_text(block.get("name")), given, where)
         elif block.get("type") == "text" and error is not None:
-            yield ProviderError(_text(error), _text(block.get("text")))
+            yield ProviderError(as_text(error), as_text(block.get("text")))
         elif block.get("type") == "text" and parent is None:
-            yield TextMessage("assistant", _text(block.get("text")))
+            yield TextMessage("assistant", as_text(block.get("text")))
 
 
 def _streamed(event: JsonMessage, parent: JsonValue) -> Iterator[AnswerUsage]:
@@ -206,9 +206,9 @@ def _streamed(event: JsonMessage, parent: JsonValue) -> Iterator[AnswerUsage]:
 
 def _counted(answer: JsonMessage, parent: JsonValue) -> Iterator[AnswerUsage]:
     """What a whole answer, or its begin, says about tokens; nothing where the CLI itself speaks."""
-    used, name = _object(answer.get("usage")), _text(answer.get("id"))
+    used, name = _object(answer.get("usage")), as_text(answer.get("id"))
     if used and name and answer.get("model") != _NO_MODEL:
-        yield _counts(name, _text(answer.get("model")), used, parent)
+        yield _counts(name, as_text(answer.get("model")), used, parent)
 
 
 def _counts(name: str | None, model: str, used: JsonMessage, parent: JsonValue) -> AnswerUsage:
@@ -232,21 +232,21 @@ def _user(message: JsonMessage) -> Iterator[SessionEvent]:
     for block in _objects(content):
         if block.get("type") == "tool_result":
             output = _flat(block.get("content"))
-            yield ToolEnd(_text(block.get("tool_use_id")), output, success=block.get("is_error") is not True)
+            yield ToolEnd(as_text(block.get("tool_use_id")), output, success=block.get("is_error") is not True)
         elif block.get("type") == "text" and message.get("parent_tool_use_id") is None:
-            yield TextMessage("user", _text(block.get("text")))
+            yield TextMessage("user", as_text(block.get("text")))
 
 
 def _result(message: JsonMessage) -> SessionResult:
     errors = message.get("errors")
     models = [_object(each) for each in _object(message.get("modelUsage")).values()]
     return SessionResult(
-        subtype=_text(message.get("subtype")),
+        subtype=as_text(message.get("subtype")),
         is_error=message.get("is_error") is True,
-        terminal_reason=_text(message.get("terminal_reason")) or None,
-        stop_reason=_text(message.get("stop_reason")) or None,
-        text=_text(message.get("result")),
-        errors=tuple(_text(error) for error in errors) if isinstance(errors, list) else (),
+        terminal_reason=as_text(message.get("terminal_reason")) or None,
+        stop_reason=as_text(message.get("stop_reason")) or None,
+        text=as_text(message.get("result")),
+        errors=tuple(as_text(error) for error in errors) if isinstance(errors, list) else (),
         status=_integer(message.get("api_error_status")),
         structured=message.get("structured_output"),
         usage=_usage(_object(message.get("usage")), models, message.get("total_cost_usd")),
@@ -276,8 +276,8 @@ def _flat(content: JsonValue) -> str:
     """What a tool returned, as text; pictures and the like by their kind."""
     if isinstance(content, list):
         parts = [_object(part) for part in content]
-        return "\n".join(_text(part.get("text")) or f"[{_text(part.get('type'))}]" for part in parts)
-    return _text(content)
+        return "\n".join(as_text(part.get("text")) or f"[{as_text(part.get('type'))}]" for part in parts)
+    return as_text(content)
 
 
 def _object(value: JsonValue) -> JsonMessage:
@@ -286,10 +286,6 @@ def _object(value: JsonValue) -> JsonMessage:
 
 def _objects(value: JsonValue) -> list[JsonMessage]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _integer(value: JsonValue) -> int | None:

@@ -8,16 +8,15 @@ import json
 import math
 import random
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from queue import Empty, Full, Queue
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gitswarm.engines.agent_session import CONTINUE, retry_event
+from gitswarm.engines.agent_process import Backlog
+from gitswarm.engines.agent_session import CONTINUE, SessionLimits, retry_event, used_up
 from gitswarm.engines.base import SESSION_MARKER, Emit, StepEndedError
 from gitswarm.engines.claude.messages import (
     RESULT_TOOL,
@@ -112,14 +111,6 @@ class Conversation(Struct):
             case ProcessExit():
                 self.state.gone = message
 
-    def close(self) -> None:
-        """Calls that never returned are over: whatever carried them out has been ended."""
-        for call in self._open.values():
-            self.recorder.end(
-                call, ToolOutcome(success=False, output="no result: the session ended during this call")
-            )
-        self._open.clear()
-
     def _speak(self, message: TextMessage) -> None:
         self.has_spoken = True
         if message.role == "user":
@@ -202,21 +193,8 @@ class HookPolicy(Struct):
         return judged(self.decide, tool, given, self.timeout_s)
 
 
-_POLL_S = 0.05
-_BACKLOG = 1000
-"""Messages that may wait: a process that never stops talking must not fill the memory."""
 _LINGER_S = 10.0
 """How long a process may take to go when it has said its result."""
-
-
-class SessionLimits(Struct, frozen=True):
-    """`deadline`: on the monotonic clock; `timeout_s` is what it was made of. `ended`: nobody waits any more.
-    `ended_by`: the limit of the budget that sets the deadline, as people call it; "": none does."""
-
-    deadline: float
-    timeout_s: float
-    ended: threading.Event
-    ended_by: str = ""
 
 
 def run_session(
@@ -225,56 +203,36 @@ def run_session(
     """
     :raises StepEndedError: nobody waits for it any more.
     """
-    events: Queue[SessionEvent] = Queue(_BACKLOG)
+    events: Backlog[SessionEvent] = Backlog(limits.deadline, limits.ended)
     state = conversation.state
-    is_over = threading.Event()
-
-    def on_event(message: SessionEvent) -> None:
-        """Waits while the queue is full, as long as anybody reads it."""
-        while not is_over.is_set():
-            with suppress(Full):
-                events.put(message, timeout=_POLL_S)
-                break
-
-    with transport.hold(options, conversation.hooks, on_event):
+    with transport.hold(options, conversation.hooks, events.put):
         try:
-            for message in _listen(events, limits):
+            for message in _listen(events, limits.deadline):
                 conversation.receive(message)
                 if isinstance(message, ToolEnd):  # between two requests: what was used is known
-                    state.over = _tokens_used_up(options, conversation)
+                    state.over = used_up(conversation.meter.usage.own, options.max_tokens)
                 if state.unjudged is not None or state.over is not None or state.refused is not None:
                     break
         finally:
-            is_over.set()
+            events.close()
             # The process, the shells of its tools, and what those left in the background: in sessions of their own.
             end_processes_with(SESSION_MARKER, options.env[SESSION_MARKER])
     if state.ended is None and state.gone is None:
         state.timeout_s = limits.timeout_s
-        if state.over is None and limits.ended_by:
-            state.over = f"ended after {time_words(limits.timeout_s)} by {limits.ended_by}"
-    conversation.close()
+        if state.over is None and limits.set_by:
+            state.over = f"ended after {time_words(limits.timeout_s)} by {limits.set_by}"
+    conversation.recorder.close()
 
 
-def _tokens_used_up(options: SessionOptions, conversation: Conversation) -> str | None:
-    used, most = conversation.meter.usage.own, options.max_tokens
-    return f"{used:,} tokens used of {most:,} that were left" if most is not None and used >= most else None
-
-
-def _listen(events: Queue[SessionEvent], limits: SessionLimits) -> Iterator[SessionEvent]:
+def _listen(events: Backlog[SessionEvent], deadline: float) -> Iterator[SessionEvent]:
     """Everything that is said, until the process is gone or the time is over."""
-    until = limits.deadline
-    while time.monotonic() < until:
-        try:
-            message = events.get(timeout=_POLL_S)
-        except Empty:
-            if limits.ended.is_set():
-                raise StepEndedError from None
-            continue
-        yield message
-        if isinstance(message, ProcessExit):
-            return
-        linger_s = _LINGER_S if isinstance(message, SessionResult) else math.inf
-        until = min(limits.deadline, time.monotonic() + linger_s)
+    with suppress(TimeoutError):
+        for message in events.heard():
+            yield message
+            if isinstance(message, ProcessExit):
+                return
+            linger_s = _LINGER_S if isinstance(message, SessionResult) else math.inf
+            events.deadline = min(deadline, time.monotonic() + linger_s)
 
 
 _LONGEST_WAIT_S = 60.0

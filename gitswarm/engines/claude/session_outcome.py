@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.containment import REFUSED
-from gitswarm.engines.agent_session import SessionEnd, may_pass, session_result
+from gitswarm.engines.agent_session import SessionEnd, died, may_pass, session_result
 from gitswarm.engines.base import StepRequest, StepResult
 from gitswarm.engines.claude.messages import ProcessExit, ProviderError, SessionResult, UsageLimit
 from gitswarm.engines.claude.provider import ClaudeProfile
@@ -79,12 +79,7 @@ def _without_result(state: FinalState) -> EngineOutcome:
     if state.timeout_s is not None:
         return EngineOutcome(kind="killed", detail=f"no end after {state.timeout_s:g} s: it was ended")
     gone = state.gone or ProcessExit(None)
-    how = "ended without a result"
-    if gone.exit_code is not None:
-        how = (
-            f"killed by signal {-gone.exit_code}" if gone.exit_code < 0 else f"exit code {gone.exit_code}, no result"
-        )
-    return EngineOutcome(kind="killed", detail=": ".join(part for part in (how, gone.problem) if part))
+    return died(gone.exit_code, gone.problem)
 
 
 def _by_result(state: FinalState, ended: SessionResult) -> EngineOutcome:

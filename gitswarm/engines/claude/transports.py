@@ -5,10 +5,8 @@ and our hook before each tool call; `sdk` is the Agent SDK in a thread with an e
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -20,8 +18,8 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.containment import UNCONTAINED, Containment, Uncontained
-from gitswarm.engines import hook_client, launch
-from gitswarm.engines.agent_process import collect_lines, end_process, last_lines, start_piped
+from gitswarm.engines import hook_client
+from gitswarm.engines.agent_process import collect_lines, end_process, last_lines, launched, pour, start_piped
 from gitswarm.engines.agent_session import FINALIZE, NAVIGATOR, USUAL_TOOLS, named_model
 from gitswarm.engines.base import RouteTerms, StepRequest
 from gitswarm.engines.claude.claude_code import INSTALL_SDK, ClaudeSettings
@@ -99,8 +97,10 @@ def _listen(process: subprocess.Popen[bytes], prompt: str, on_event: OnEvent) ->
     stderr = last_lines()
     complaints = threading.Thread(target=collect_lines, args=(process, stderr), daemon=True)
     complaints.start()
-    asking = threading.Thread(target=_ask, args=(process.stdin, prompt), daemon=True)
-    asking.start()
+    # `client_composed`: the prompt is made by a program, so `/x` is no command and `@x` is no file in it.
+    content: dict[str, JsonValue] = {"role": "user", "content": prompt}
+    asked = {"type": "user", "message": content, "parent_tool_use_id": None, "client_composed": True}
+    pour(process, json.dumps(asked) + "\n")
     with cast("IO[bytes]", process.stdout) as told:
         while line := told.readline(_LINE_BYTES):  # what is longer comes in pieces, which are noise
             for message in read_line(line):
@@ -108,15 +108,6 @@ def _listen(process: subprocess.Popen[bytes], prompt: str, on_event: OnEvent) ->
     exit_code = process.wait()
     complaints.join(1)  # something that it started may hold its stderr open
     on_event(ProcessExit(exit_code, " ".join(stderr).strip()))
-
-
-def _ask(stdin: IO[bytes] | None, prompt: str) -> None:
-    """`client_composed`: the prompt is made by a program, so `/x` is no command and `@x` is no file in it."""
-    content: dict[str, JsonValue] = {"role": "user", "content": prompt}
-    message = {"type": "user", "message": content, "parent_tool_use_id": None, "client_composed": True}
-    if stdin is not None:
-        with suppress(OSError), stdin:  # it went away before it had read everything: its end says why
-            stdin.write(json.dumps(message).encode() + b"\n")
 
 
 _GRACE_S = 1.0
@@ -180,11 +171,9 @@ class SessionOptions(Struct, frozen=True):
         """A file, as everybody can read a command line; it may also be too long for one."""
         self.system_file.write_text(self.system, encoding="utf-8")
 
-    def launched(self) -> tuple[str, ...]:
-        """The command line of the program, as far as it is the same for both transports (see launch.py)."""
-        names, depth = ",".join(self.env), str(self.containment.depth)
-        confined = self.containment.wrap([str(self.program)])
-        return (sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), names, depth, *confined)
+    def launched(self) -> list[str]:
+        """The command line of the program, as far as it is the same for both transports."""
+        return launched([str(self.program)], self.env, self.containment)
 
     def own_settings(self, hooks: Mapping[str, JsonValue] | None = None) -> str:
         """JSON for `--settings`, which comes before every other source."""

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
-from gitswarm.engines.adapter import EngineSetup, KeyedProgramAdapter, Program, ProgramSection
+from gitswarm.engines.adapter import EngineSetup, KeyedProgramAdapter, Program, ProgramSection, SessionSettings
 from gitswarm.engines.base import SESSION_WORK
 from gitswarm.processes import CommandLimits, run_shell
-from gitswarm.records.record import WrittenSection
 
 if TYPE_CHECKING:
     from gitswarm.engines.codex.engine import CodexEngine
@@ -30,15 +29,7 @@ _VERSION_S = 20.0
 CAPABILITIES = replace(SESSION_WORK, max_context_tokens=272_000)
 
 
-class CodexSettings(WrittenSection):
-    """`step_timeout`: seconds that one step may take. `attempts`: how often a turn is tried
-    while its provider fails in a way that may pass."""
-
-    step_timeout: float = Field(default=3600, gt=0)
-    attempts: int = Field(default=3, ge=1, le=10)
-
-
-class CodexSection(ProgramSection, CodexSettings):
+class CodexSection(ProgramSection, SessionSettings):
     """`engines.codex`. `cli`: path of the program."""
 
 
@@ -48,7 +39,7 @@ class CodexAdapter(KeyedProgramAdapter):
     modes = {"cli": CAPABILITIES}
     providers = ("openai",)
     section = CodexSection
-    settings = CodexSettings
+    settings = SessionSettings
     inherits = ("OPENAI_",)
     advised = "cli"
     install = "npm install -g @openai/codex"
@@ -62,11 +53,11 @@ class CodexAdapter(KeyedProgramAdapter):
     def open(self, mode: str, setup: EngineSetup) -> CodexEngine:
         from gitswarm.engines.codex.engine import CodexEngine  # noqa: PLC0415 - a rehearsal needs none of it
 
-        return CodexEngine(setup, CodexSettings.model_validate(setup.settings), self.engine_id, mode)
+        return CodexEngine(setup, SessionSettings.model_validate(setup.settings), self.engine_id, mode)
 
     def find(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
         del mode
-        env = {**env, **setup.access.env}
+        env = setup.environment(env)
         program = find_codex(setup, env)
         if program.problem is None and not env.get(KEY):
             return replace(program, problem=f"codex has no {KEY}", advice=f"export {KEY}=…")

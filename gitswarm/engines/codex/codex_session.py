@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines.adapter import Prices
 from gitswarm.engines.agent_process import AgentProcess
-from gitswarm.engines.agent_session import token_cost
+from gitswarm.engines.agent_session import token_cost, used_up
 from gitswarm.engines.base import StepRequest
 from gitswarm.engines.hook_server import Answer, Question, asked_call, judged, pre_tool_use_answer, undecided
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
@@ -232,8 +232,8 @@ class CodexSession:
         self.recorder.used(tokens, self.cost_usd)
         if self.finished or self.over is not None:
             return
-        if terms.max_tokens is not None and tokens.total >= terms.max_tokens:
-            self.over = ("budget", f"{tokens.total:,} tokens used of {terms.max_tokens:,} that were left")
+        if (why := used_up(tokens.total, terms.max_tokens)) is not None:
+            self.over = ("budget", why)
         elif terms.max_cost_usd is not None and (self.cost_usd or 0.0) >= terms.max_cost_usd:
             self.over = ("budget", f"${self.cost_usd:.4f} spent of ${terms.max_cost_usd:.4f} that were left")
 

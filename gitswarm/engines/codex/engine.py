@@ -15,13 +15,14 @@ from pydantic import JsonValue
 
 from gitswarm.containment import Uncontained
 from gitswarm.engines import hook_client
-from gitswarm.engines.adapter import EngineSetup
+from gitswarm.engines.adapter import EngineSetup, SessionSettings
 from gitswarm.engines.agent_process import AgentProcess, agent_process
 from gitswarm.engines.agent_session import (
     CONTINUE,
     FINALIZE,
     FINALIZE_S,
     SessionEnd,
+    SessionLimits,
     host_and_port,
     may_pass,
     named_model,
@@ -30,7 +31,7 @@ from gitswarm.engines.agent_session import (
     session_result,
 )
 from gitswarm.engines.base import Capabilities, Emit, StepEndedError, StepRequest, StepResult, WithoutModel
-from gitswarm.engines.codex.codex_cli import CAPABILITIES, KEY, CodexSettings, find_codex
+from gitswarm.engines.codex.codex_cli import CAPABILITIES, KEY, find_codex
 from gitswarm.engines.codex.codex_session import CodexSession
 from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.hook_server import HOOK_S, hook_command, serve_hooks
@@ -52,14 +53,14 @@ _KEPT_IN_SCHEMA = ("type", "enum", "anyOf", "$ref", "description", "const", "pat
 
 class CodexEngine(WithoutModel, Struct, frozen=True):
     setup: EngineSetup
-    settings: CodexSettings
+    settings: SessionSettings
     engine_id: str
     mode: str
     capabilities: Capabilities = CAPABILITIES
     retry_wait_s: float = 2.0
 
     def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        return (host_and_port(self._environment(env).get("OPENAI_BASE_URL") or _URL),)
+        return (host_and_port(self.setup.environment(env).get("OPENAI_BASE_URL") or _URL),)
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         """
@@ -70,15 +71,15 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
         recorder.prompt(request.prompt)
         with session_folder(request.scratch) as folder:
             session = CodexSession(request, recorder, self.setup.prices, folder / _HOME)
-            program = find_codex(self.setup, self._environment(request.env))
+            program = find_codex(self.setup, self.setup.environment(request.env))
             handoff: Handoff | str = "codex never worked"
             if program.path is None or program.problem is not None:
                 outcome = EngineOutcome(kind="engine_missing", detail=program.message)
             else:
                 recorder.note("system", f"Codex {program.version} adds its own instructions and tools to the prompt.")
-                until = min(started + self.settings.step_timeout, request.deadline or float("inf"))
+                limits = SessionLimits.of_step(request, started, self.settings.step_timeout)
                 turns = self._turns(request, program.path, folder, emit)
-                outcome = turns.run(session, request.prompt.user, until, ())
+                outcome = turns.run(session, request.prompt.user, limits, ())
                 if outcome.kind in ("ok", "max_turns") and session.thread is not None:
                     handoff = _ask_for_handoff(turns, session)
         if isinstance(handoff, str):
@@ -88,12 +89,9 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
         end = SessionEnd(outcome, handoff, session.text, session.model, session.tokens, session.cost_usd)
         return session_result("codex", request, recorder, started, end)
 
-    def _environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        return {**env, **self.setup.access.env}
-
     def _turns(self, request: StepRequest, program: Path, folder: Path, emit: Emit) -> _Turns:
         """With a home for codex in the session's folder: none of the user's settings, and no login."""
-        env, home, vendor = self._environment(request.env), folder / _HOME, program.parent.parent
+        env, home, vendor = self.setup.environment(request.env), folder / _HOME, program.parent.parent
         config, schema = home / "config.toml", folder / _SCHEMA
         home.mkdir()
         config.write_text(_config(request, folder, env), encoding="utf-8", errors="replace")
@@ -118,15 +116,15 @@ class _Turns(Struct, frozen=True):
     attempts: int
     wait_s: float
 
-    def run(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
+    def run(self, session: CodexSession, prompt: str, limits: SessionLimits, options: Sequence[str]) -> EngineOutcome:
         """One turn of a session: the first one, or the next of the one that is there.
 
         :raises StepEndedError: nobody waits for the step any more.
         """
-        attempt, outcome = 1, self._attempt(session, prompt, until, options)
+        attempt, outcome = 1, self._attempt(session, prompt, limits, options)
         while outcome.retryable and attempt < self.attempts:
             wait_s = self.wait_s * 2 ** (attempt - 1)
-            if time.monotonic() + wait_s >= until:
+            if time.monotonic() + wait_s >= limits.deadline:
                 break
             attempt += 1
             self.emit(retry_event(attempt, self.attempts, wait_s, outcome.detail))
@@ -135,17 +133,22 @@ class _Turns(Struct, frozen=True):
             if session.has_spoken and not session.is_handing_over:
                 prompt = CONTINUE
                 session.recorder.note("user", prompt)
-            outcome = self._attempt(session, prompt, until, options)
+            outcome = self._attempt(session, prompt, limits, options)
         return outcome.model_copy(update={"attempts": attempt})
 
-    def _attempt(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
+    def _attempt(
+        self, session: CodexSession, prompt: str, limits: SessionLimits, options: Sequence[str]
+    ) -> EngineOutcome:
         resumed = ("resume", session.thread) if session.thread else ()
         argv = [str(self.program), "exec", *resumed, "--json", "--skip-git-repo-check", "--ignore-rules"]
         # They are ours alone: the home is our own, and a project's are not read, as none is trusted.
         argv += ["--dangerously-bypass-hook-trust", *options, "-"]
         session.finished, session.failure = False, None
         try:
-            with serve_hooks(self.folder, session), agent_process(argv, self.request, self.env, until) as agent:
+            with (
+                serve_hooks(self.folder, session),
+                agent_process(argv, self.request, self.env, limits.deadline) as agent,
+            ):
                 session.agent = agent
                 agent.say_all(prompt)
                 for line in agent.lines():
@@ -154,7 +157,7 @@ class _Turns(Struct, frozen=True):
                         break
                 outcome = _outcome(session, agent)
         except TimeoutError:
-            outcome = self._late(session, until)
+            outcome = self._late(session, limits)
         except OSError as error:
             outcome = EngineOutcome(kind="engine_missing", detail=f"cannot start {self.program}: {error.strerror}")
         finally:
@@ -163,11 +166,11 @@ class _Turns(Struct, frozen=True):
             raise session.broken
         return outcome
 
-    def _late(self, session: CodexSession, until: float) -> EngineOutcome:
+    def _late(self, session: CodexSession, limits: SessionLimits) -> EngineOutcome:
         if session.over is not None:
             return EngineOutcome(kind=session.over[0], detail=session.over[1])
-        if until == self.request.deadline:
-            return EngineOutcome(kind="budget", detail=f"its time was over by {self.request.set_by}: it was ended")
+        if limits.set_by:
+            return EngineOutcome(kind="budget", detail=f"its time was over by {limits.set_by}: it was ended")
         return EngineOutcome(kind="killed", detail="it took longer than engines.codex.step_timeout: it was ended")
 
 
@@ -226,12 +229,12 @@ def _ask_for_handoff(turns: _Turns, session: CodexSession) -> Handoff | str:
     """What it hands over, or why there is nothing."""
     session.is_handing_over = True
     options = ("--output-schema", str(turns.folder / _SCHEMA))
-    until, prompt, text = time.monotonic() + FINALIZE_S, FINALIZE, session.text
+    limits, prompt, text = SessionLimits.within(FINALIZE_S), FINALIZE, session.text
     found: Handoff | str = ""
     for _time in range(_FINALIZE_TIMES):
         session.recorder.note("user", prompt)
         session.text = ""
-        outcome = turns.run(session, prompt, until, options)
+        outcome = turns.run(session, prompt, limits, options)
         if outcome.kind != "ok":
             found = outcome.detail or outcome.kind
             break

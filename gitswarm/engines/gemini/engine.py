@@ -12,21 +12,25 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.containment import Containment
-from gitswarm.engines.adapter import EngineSetup
+from gitswarm.engines.adapter import EngineSetup, SessionSettings
 from gitswarm.engines.agent_process import AgentProcess, agent_process
 from gitswarm.engines.agent_session import (
     FINALIZE_S,
     NAVIGATOR,
     USUAL_TOOLS,
     SessionEnd,
+    SessionLimits,
     host_and_port,
     named_model,
+    no_answer,
     session_folder,
     session_result,
     token_cost,
+    unheard,
+    used_up,
 )
 from gitswarm.engines.base import Capabilities, Emit, RouteTerms, StepEndedError, StepRequest, StepResult
-from gitswarm.engines.gemini.gemini_cli import CAPABILITIES, GeminiSettings, find_program
+from gitswarm.engines.gemini.gemini_cli import CAPABILITIES, find_program
 from gitswarm.engines.gemini.gemini_events import EventReader, GeminiHookPolicy, process_outcome
 from gitswarm.engines.gemini.settings_home import SettingsHome, arguments, as_prompt
 from gitswarm.engines.handoff import (
@@ -40,7 +44,6 @@ from gitswarm.engines.hook_server import serve_hooks
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.budget import time_words
-from gitswarm.records.event import Event
 from gitswarm.records.receipt import EngineOutcome, Tokens
 from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 from gitswarm.records.safety import Decide
@@ -56,7 +59,7 @@ _ADDITIONS = (
 
 class GeminiEngine(Struct, frozen=True):
     setup: EngineSetup
-    settings: GeminiSettings
+    settings: SessionSettings
     mode: str
     engine_id: str = "gemini-step"
     capabilities: Capabilities = CAPABILITIES
@@ -96,18 +99,19 @@ class GeminiEngine(Struct, frozen=True):
         terms = request.terms
         text = f"{request.prompt.user}\n\n{asked_at_the_end(terms.output_schema)}"
         work = session.prompt(
-            SessionPrompt(text, terms.tools or USUAL_TOOLS, terms.max_turns), self._limits(request, started)
+            SessionPrompt(text, terms.tools or USUAL_TOOLS, terms.max_turns, terms.max_tokens, terms.max_cost_usd),
+            SessionLimits.of_step(request, started, self.settings.step_timeout),
         )
         last = _record_last_message(session, work)
         if work.kind not in _HANDING_OVER or session.conversation is None:
             return work, last
-        asked, until = 0, time.monotonic() + FINALIZE_S
+        asked, limits = 0, SessionLimits.within(FINALIZE_S)
         while last.handoff is None and asked < MOST_ASKED:
             asked += 1
             problem = last.problem if work.kind == "ok" or asked > 1 else "there were no turns left for one"
             question = asked_again(problem, terms.output_schema)
             session.recorder.note("user", question)
-            final = session.prompt(SessionPrompt(question), PromptLimits(until))
+            final = session.prompt(SessionPrompt(question), limits)
             again = _record_last_message(session, final)
             last = LastMessage(again.text or last.text, again.handoff, again.problem)
             if final.kind != "ok":
@@ -117,32 +121,24 @@ class GeminiEngine(Struct, frozen=True):
             return EngineOutcome(kind="no_envelope", detail=detail), last
         return work, last
 
-    def _limits(self, request: StepRequest, started: float) -> PromptLimits:
-        until, terms = started + self.settings.step_timeout, request.terms
-        if request.deadline is not None and request.deadline < until:
-            return PromptLimits(request.deadline, request.set_by, terms.max_tokens, terms.max_cost_usd)
-        return PromptLimits(until, "", terms.max_tokens, terms.max_cost_usd)
-
     def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
         """
         :raises TimeoutError: there was no answer in time.
         """
-        recorder = Recorder(terms, self.setup.clock, _ignore, "cli-observed")
+        recorder = Recorder(terms, self.setup.clock, unheard, "cli-observed")
         with self._session(terms, recorder, NAVIGATOR, threading.Event()) as session:
             if isinstance(session, EngineOutcome):
-                return RouteAnswer(problem=f"no answer: {session.kind}: {session.detail}")
-            outcome = session.prompt(
-                SessionPrompt(question.prompt), PromptLimits(time.monotonic() + question.timeout_s)
-            )
+                return RouteAnswer(problem=no_answer(session))
+            outcome = session.prompt(SessionPrompt(question.prompt), SessionLimits.within(question.timeout_s))
             if outcome.kind == "killed":
                 raise TimeoutError
             tokens, cost = Tokens.of(*session.used), self._price(terms.model, session.used, session.answered_by)
             if outcome.kind == "ok":
                 return RouteAnswer(session.last, tokens, cost)
-            return RouteAnswer(None, tokens, cost, f"no answer: {outcome.kind}: {outcome.detail}")
+            return RouteAnswer(None, tokens, cost, no_answer(outcome))
 
     def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        env = {**env, **self.setup.access.env}
+        env = self.setup.environment(env)
         return (host_and_port(env.get("GOOGLE_GEMINI_BASE_URL") or _PROVIDER),)
 
     def _price(self, model: str, used: tuple[int, int], answered_by: str | None = None) -> float | None:
@@ -158,7 +154,7 @@ class GeminiEngine(Struct, frozen=True):
         self, asked: StepRequest | RouteTerms, recorder: Recorder, system: str, is_over: threading.Event
     ) -> Iterator[GeminiSession | EngineOutcome]:
         """With a home while the block lasts; or why there can be none."""
-        env = {**asked.env, **self.setup.access.env}
+        env = self.setup.environment(asked.env)
         program = find_program(self.setup.access.cli, env)
         if program.path is None or program.problem is not None:
             yield EngineOutcome(kind="engine_missing", detail=program.message)
@@ -188,30 +184,19 @@ def _record_last_message(session: GeminiSession, outcome: EngineOutcome) -> Last
     return last
 
 
-def _ignore(_event: Event) -> None:
-    """Nobody follows a navigator."""
-
-
 Price = Callable[[tuple[int, int]], float | None]
 """US dollars for tokens in and out; None: not known."""
 
 
-class PromptLimits(Struct, frozen=True):
-    """`deadline`: on the monotonic clock. `set_by`: the limit of the budget that it is, as people call it; "": none.
-    `tokens`, `cost_usd`: of the whole conversation."""
-
-    deadline: float
-    set_by: str = ""
-    tokens: int | None = None
-    cost_usd: float | None = None
-
-
 class SessionPrompt(Struct, frozen=True):
-    """What a process is told. `tools`: as stations call them; none: it only answers. `max_turns` -1: no limit."""
+    """What a process is told. `tools`: as stations call them; none: it only answers. `max_turns` -1: no limit.
+    `max_tokens`, `max_cost_usd`: of the whole conversation."""
 
     text: str
     tools: tuple[str, ...] = ()
     max_turns: int = -1
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
 
 
 class SessionPlace(Struct, frozen=True):
@@ -225,7 +210,8 @@ class SessionPlace(Struct, frozen=True):
 class GeminiSession(Struct):
     """`home`: of the process that is next or at work. `env`: the agent's, with what the caller set for Gemini.
     `model` None: the CLI's own choice. `used`: tokens in and out of what is over. `last`: what the last process said
-    last. `answered_by`: the model, as the provider calls it."""
+    last. `answered_by`: the model, as the provider calls it. `before`: what the conversation says was used before the
+    process at work."""
 
     home: SettingsHome
     place: SessionPlace
@@ -239,8 +225,9 @@ class GeminiSession(Struct):
     used: tuple[int, int] = (0, 0)
     last: str = ""
     answered_by: str | None = None
+    before: tuple[int, int] = (0, 0)
 
-    def prompt(self, prompt: SessionPrompt, limits: PromptLimits) -> EngineOutcome:
+    def prompt(self, prompt: SessionPrompt, limits: SessionLimits) -> EngineOutcome:
         """One process, to its end.
 
         :raises StepEndedError: nobody waits for it any more.
@@ -251,7 +238,7 @@ class GeminiSession(Struct):
             self.home = self.home.continued(folder)
         env = self.home.environment(self.env)
         opened = self.home.contained(self.place.containment, env)
-        gate, before = GeminiHookPolicy(self.decide), self.home.used()
+        gate, self.before = GeminiHookPolicy(self.decide), self.home.used()
         reader = EventReader(self.recorder, gate)
         argv = arguments(self.home.program, self.model, self.conversation)
         with serve_hooks(self.home.folder, gate) as socket:
@@ -259,20 +246,20 @@ class GeminiSession(Struct):
             try:
                 with agent_process(argv, replace(self.place, containment=opened), env, limits.deadline) as agent:
                     agent.say_all(as_prompt(prompt.text, self.place.worktree))
-                    outcome = self._listen(agent, reader, limits, before)
+                    outcome = self._listen(agent, reader, prompt, limits)
             except OSError as error:
                 return EngineOutcome(kind="engine_missing", detail=f"cannot start {argv[0]}: {error.strerror}")
             finally:
-                reader.close()
-                earlier, self.used = self.used, self._so_far(reader, before)
+                self.recorder.close()
+                earlier, self.used = self.used, self._so_far(reader)
         if self.used != earlier:
-            self._report()
+            self._report(self.used)
         self.conversation = reader.session or self.conversation
         self.last, self.answered_by = reader.text, reader.model or self.answered_by
         return outcome
 
     def _listen(
-        self, agent: AgentProcess, reader: EventReader, limits: PromptLimits, before: tuple[int, int]
+        self, agent: AgentProcess, reader: EventReader, prompt: SessionPrompt, limits: SessionLimits
     ) -> EngineOutcome:
         seen, began = self.used, time.monotonic()
         try:
@@ -281,11 +268,11 @@ class GeminiSession(Struct):
                 if reader.unjudged is not None:
                     return process_outcome(reader, None, "")
                 if reader.is_between_answers:
-                    now = self._so_far(reader, before)
+                    now = self._so_far(reader)
                     if now != seen:
                         seen = now
                         self._report(now)
-                    over = self._too_much(now, limits)
+                    over = self._too_much(now, prompt)
                     if over is not None and not reader.is_over:
                         return EngineOutcome(kind="budget", detail=over)
         except TimeoutError:
@@ -295,19 +282,16 @@ class GeminiSession(Struct):
             return EngineOutcome(kind="killed", detail=f"no end after {limits.deadline - began:.0f} s: it was ended")
         return process_outcome(reader, agent.exit_code, agent.complaints)
 
-    def _so_far(self, reader: EventReader, before: tuple[int, int]) -> tuple[int, int]:
+    def _so_far(self, reader: EventReader) -> tuple[int, int]:
         now = self.home.used()
-        sent, made = reader.tokens or (now[0] - before[0], now[1] - before[1])
+        sent, made = reader.tokens or (now[0] - self.before[0], now[1] - self.before[1])
         return self.used[0] + sent, self.used[1] + made
 
-    def _report(self, used: tuple[int, int] | None = None) -> None:
-        used = used or self.used
+    def _report(self, used: tuple[int, int]) -> None:
         self.recorder.used(Tokens.of(*used), self.price(used))
 
-    def _too_much(self, used: tuple[int, int], limits: PromptLimits) -> str | None:
-        if limits.tokens is not None and sum(used) >= limits.tokens:
-            return f"{sum(used):,} tokens used of {limits.tokens:,} that were left"
-        cost = self.price(used)
-        if limits.cost_usd is not None and cost is not None and cost >= limits.cost_usd:
-            return f"${cost:.2f} used of ${limits.cost_usd:.2f} that were left"
-        return None
+    def _too_much(self, used: tuple[int, int], prompt: SessionPrompt) -> str | None:
+        over, cost, most = used_up(sum(used), prompt.max_tokens), self.price(used), prompt.max_cost_usd
+        if over is None and most is not None and cost is not None and cost >= most:
+            return f"${cost:.2f} used of ${most:.2f} that were left"
+        return over

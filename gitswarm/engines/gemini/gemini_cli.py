@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from pydantic import Field
 
-from gitswarm.engines.adapter import EngineSetup, KeyedProgramAdapter, Program, ProgramSection
+from gitswarm.engines.adapter import EngineSetup, KeyedProgramAdapter, Program, ProgramSection, SessionSettings
 from gitswarm.engines.base import SESSION_WORK
-from gitswarm.records.record import WrittenSection
 
 if TYPE_CHECKING:
     from gitswarm.engines.gemini.engine import GeminiEngine
@@ -26,17 +24,9 @@ CAPABILITIES = replace(SESSION_WORK, output_format=False, project_context=True, 
 _INSTALL = "npm install -g @google/gemini-cli"
 
 
-class GeminiSettings(WrittenSection):
-    """How sessions of Gemini are held. `step_timeout`: seconds that one step may take. `attempts`: how often Gemini
-    CLI makes a request while the provider fails in a way that may pass."""
-
-    step_timeout: float = Field(default=3600, gt=0)
-    attempts: int = Field(default=3, ge=1, le=10)
-
-
-class GeminiSection(ProgramSection, GeminiSettings):
+class GeminiSection(ProgramSection, SessionSettings):
     """`env`: for Gemini's own processes only; `${NAME}` in a value is the caller's variable. `cli`: path of its
-    program. The rest is described in `GeminiSettings`."""
+    program. The rest is described in `SessionSettings`."""
 
 
 class GeminiAdapter(KeyedProgramAdapter):
@@ -45,7 +35,7 @@ class GeminiAdapter(KeyedProgramAdapter):
     modes = {"cli": CAPABILITIES}
     providers = ("gemini",)
     section = GeminiSection
-    settings = GeminiSettings
+    settings = SessionSettings
     inherits = ("GEMINI_", "GOOGLE_")
     advised = "cli"
     install = _INSTALL
@@ -59,11 +49,11 @@ class GeminiAdapter(KeyedProgramAdapter):
     def open(self, mode: str, setup: EngineSetup) -> GeminiEngine:
         from gitswarm.engines.gemini.engine import GeminiEngine  # noqa: PLC0415 - a rehearsal needs none of it
 
-        return GeminiEngine(setup, GeminiSettings.model_validate(setup.settings), mode)
+        return GeminiEngine(setup, SessionSettings.model_validate(setup.settings), mode)
 
     def find(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
         del mode
-        env = {**env, **setup.access.env}
+        env = setup.environment(env)
         program = find_program(setup.access.cli, env)
         if program.problem is None and not env.get(KEY):
             what = f"{KEY} is not set, and a login of Gemini CLI is not used"

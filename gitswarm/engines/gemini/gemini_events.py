@@ -10,9 +10,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from gitswarm.engines.agent_session import may_pass
+from gitswarm.engines.agent_session import died, may_pass
 from gitswarm.engines.gemini.settings_home import TOOLS
-from gitswarm.engines.handoff import encodable_input
+from gitswarm.engines.handoff import as_input, as_text, encodable_input
 from gitswarm.engines.hook_server import DECISION_S, Answer, Question, asked_call, judged
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
 from gitswarm.records.receipt import EngineOutcome
@@ -129,18 +129,18 @@ class EventReader(Struct):
         if not isinstance(parsed, dict):
             return
         message = encodable_input(parsed)
-        self._kind = _text(message.get("type"))
+        self._kind = as_text(message.get("type"))
         match self._kind:
             case "init":
-                self.session = _text(message.get("session_id")) or None
+                self.session = as_text(message.get("session_id")) or None
             case "message" if message.get("role") == "assistant":
-                self.text += _text(message.get("content"))
+                self.text += as_text(message.get("content"))
             case "tool_use":
                 self._begin(message)
             case "tool_result":
                 self._end(message)
             case "error":
-                self.fault = _text(message.get("message"))
+                self.fault = as_text(message.get("message"))
                 self.recorder.note("system", self.fault)
             case "result":
                 self._result(message)
@@ -151,23 +151,18 @@ class EventReader(Struct):
         if spoken:
             self.recorder.say(spoken)
 
-    def close(self) -> None:
-        """Calls that never returned are over: whatever carried them out has been ended."""
-        for _tool, _given, call in self._open.values():
-            self.recorder.end(
-                call, ToolOutcome(success=False, output="no result: the session ended during this call")
-            )
-        self._open.clear()
-
     def _begin(self, message: Given) -> None:
         self.speak()
-        tool, given = _text(message.get("tool_name")), message.get("parameters")
-        given = given if isinstance(given, dict) else {"input": given}
+        tool, given = as_text(message.get("tool_name")), as_input(message.get("parameters"))
         known = TOOLS.get(tool, tool)
-        self._open[_text(message.get("tool_id"))] = (tool, given, self.recorder.begin(known, as_known(known, given)))
+        self._open[as_text(message.get("tool_id"))] = (
+            tool,
+            given,
+            self.recorder.begin(known, as_known(known, given)),
+        )
 
     def _end(self, message: Given) -> None:
-        opened = self._open.pop(_text(message.get("tool_id")), None)
+        opened = self._open.pop(as_text(message.get("tool_id")), None)
         if opened is None:
             return
         tool, given, call = opened
@@ -179,7 +174,7 @@ class EventReader(Struct):
             self.recorder.end(call, ToolOutcome(success=False, output=verdict.message), verdict)
             return
         error = message.get("error")
-        output = _text(message.get("output")) or (_text(error.get("message")) if isinstance(error, dict) else "")
+        output = as_text(message.get("output")) or (as_text(error.get("message")) if isinstance(error, dict) else "")
         if call.tool == "Bash":
             success = not self.gate.has_failed(given, verdict) and success
         self.recorder.end(call, ToolOutcome(success, output), verdict)
@@ -188,7 +183,7 @@ class EventReader(Struct):
         self.is_over, self.succeeded = True, message.get("status") == "success"
         error, stats = message.get("error"), message.get("stats")
         if isinstance(error, dict):
-            self.fault = _text(error.get("message")) or self.fault
+            self.fault = as_text(error.get("message")) or self.fault
         if isinstance(stats, dict):
             total, sent = stats.get("total_tokens"), stats.get("input_tokens")
             if isinstance(total, int) and isinstance(sent, int):
@@ -207,13 +202,7 @@ def process_outcome(reader: EventReader, exit_code: int | None, complaints: str)
     if exit_code == _MAX_TURNS:
         return EngineOutcome(kind="max_turns", detail="its turns are used up")
     if not reader.is_over:
-        if exit_code is not None and exit_code < 0:
-            how = f"killed by signal {-exit_code}"
-        else:
-            how = f"exit code {exit_code}, no result"
-        return EngineOutcome(
-            kind="killed", detail=": ".join(part for part in (how, complaints[-_MOST_CHARS:]) if part)
-        )
+        return died(exit_code, complaints[-_MOST_CHARS:])
     if reader.succeeded and exit_code == 0:
         return EngineOutcome(kind="ok")
     status = _status(reader.fault, exit_code or 0)
@@ -268,7 +257,3 @@ def _words(fault: str) -> str:
         error = json.loads(words)["error"]
         words = f"{error['code']} {error['message']}"
     return " ".join(words.split())[:_MOST_CHARS]
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else ""

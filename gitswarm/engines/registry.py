@@ -112,22 +112,20 @@ def distribution_of(name: str) -> str:
 
 def adapters() -> Iterator[EngineAdapter]:
     """All that can be used."""
-    for source in _sources(installed=True).values():
-        try:
-            yield _loaded(source)
-        except BrokenEngineError:
-            continue
+    return (each for each in _tried() if isinstance(each, EngineAdapter))
 
 
 def broken_engines() -> list[BrokenEngineError]:
     """All that are installed and cannot be used."""
-    found = []
+    return [each for each in _tried() if isinstance(each, BrokenEngineError)]
+
+
+def _tried() -> Iterator[EngineAdapter | BrokenEngineError]:
     for source in _sources(installed=True).values():
         try:
-            _loaded(source)
+            yield _loaded(source)
         except BrokenEngineError as error:
-            found.append(error)
-    return found
+            yield error
 
 
 def _loaded(source: Source) -> EngineAdapter:

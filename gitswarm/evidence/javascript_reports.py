@@ -208,14 +208,13 @@ _DURATION = re.compile(r"\n# duration_ms ([0-9]{1,12}(?:\.[0-9]{1,9})?)")
 
 
 class _Count(Struct):
-    """Results whose parent has not come yet, by indentation, and what is counted so far.
+    """What is counted so far. `pending`: results whose parent has not come yet, by indentation, whether one failed
+    there, and the cases: a parent that comes last gives its name to them.
 
     `braces`: parents come first, as vitest writes them, and end with one; `around` are those that are open.
-    `cases` are by indentation too, for a parent that comes last gives its name to them.
     """
 
-    open: list[tuple[int, bool]] = field(default_factory=list)
-    cases: dict[int, list[CaseResult]] = field(default_factory=dict)
+    pending: list[tuple[int, bool, list[CaseResult]]] = field(default_factory=list)
     around: list[tuple[int, str]] = field(default_factory=list)
     passed: int = 0
     skipped: int = 0
@@ -247,7 +246,7 @@ def read_tap(plain: Plain) -> CountedCases | None:
         failed=len(counting.failures),
         skipped=counting.skipped,
         failures=tuple(counting.failures),
-        cases=tuple(case for depth in sorted(counting.cases) for case in counting.cases[depth]),
+        cases=tuple(case for _depth, _failed, cases in counting.pending for case in cases),
         duration_ms=milliseconds(duration[1], "ms") if duration else None,
         partial=plain.cut or counting.plan is None,
         runs=max(1, len(_VERSION.findall(text))),
@@ -256,46 +255,34 @@ def read_tap(plain: Plain) -> CountedCases | None:
 
 
 def _result(counting: _Count, match: re.Match[str], text: str) -> None:
-    depth, name = len(match["indent"]), match["name"]
-    children = []
-    counting.braces = counting.braces or name.rstrip().endswith("{")
-    while counting.open and counting.open[-1][0] > depth and not counting.braces:
-        children.append(counting.open.pop()[1])
+    depth, name, title = len(match["indent"]), match["name"], _title(match)
+    opens = name.rstrip().endswith("{")
+    counting.braces = counting.braces or opens
+    below: list[tuple[int, bool, list[CaseResult]]] = []
+    while counting.pending and counting.pending[-1][0] > depth and not counting.braces:
+        below.insert(0, counting.pending.pop())
     directive = _DIRECTIVE.search(name)
-    failed = bool(match["failed"]) and not directive
+    failed, failed_below = bool(match["failed"]) and not directive, any(each[1] for each in below)
+    cases = [case._replace(name=f"{title} > {case.name}") for _depth, _failed, inner in below for case in inner]
+    counting.pending.append((depth, failed or failed_below, cases))
     counting.top += depth == 0
-    counting.open.append((depth, failed or any(children)))
-    if name.rstrip().endswith("{"):
-        counting.around = [(at, title) for at, title in counting.around if at < depth]
-        counting.around.append((depth, _title(match)))
+    if opens:
+        counting.around = [*(each for each in counting.around if each[0] < depth), (depth, title)]
         return
-    _take_in(counting, depth, _title(match))
-    if children and (any(children) or not failed):
+    if below and (failed_below or not failed):
         return
     if failed:
-        counting.failures.append(Failure(_title(match), _message(text, match.end())))
+        counting.failures.append(Failure(title, _message(text, match.end())))
     elif directive:
         counting.skipped += 1
     else:
         counting.passed += 1
     outcome = _outcome(directive, failed=bool(match["failed"]), braces=counting.braces)
-    above = [title for at, title in counting.around if at < depth]
-    title = _title(match)
     if title.startswith("/") and title.endswith(SCRIPTS):  # a whole file, as node calls one that it could not load
-        case = CaseResult(title, "error" if outcome == "failed" else outcome, title)
+        cases.append(CaseResult(title, "error" if outcome == "failed" else outcome, title))
     else:
-        case = CaseResult(" > ".join((*above, title)), outcome)
-    counting.cases.setdefault(depth, []).append(case)
-
-
-def _take_in(counting: _Count, depth: int, parent: str) -> None:
-    """Cases that stand deeper get their parent's name."""
-    if counting.braces:
-        return
-    for deeper in [at for at in counting.cases if at > depth]:
-        inner = counting.cases.pop(deeper)
-        renamed = (case._replace(name=f"{parent} > {case.name}") for case in inner)
-        counting.cases.setdefault(depth, []).extend(renamed)
+        above = (around for at, around in counting.around if at < depth)
+        cases.append(CaseResult(" > ".join((*above, title)), outcome))
 
 
 def _outcome(directive: re.Match[str] | None, *, failed: bool, braces: bool) -> CaseOutcome:

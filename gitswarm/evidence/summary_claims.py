@@ -1,4 +1,5 @@
-"""Reads what a summary claims, clause by clause, with patterns.
+"""Reads what a summary claims, clause by clause, with patterns: that tests pass, what was done and to which files, what
+is covered.
 
 A clause that is negated, doubtful, or about the future, the past or somebody else claims nothing. What is not
 recognised claims nothing either: an honest agent is not to be suspected because of its style, and whoever only hints
@@ -9,19 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
-from gitswarm.evidence.verdict import (
-    Claims,
-    CoverageClaim,
-    PassClaim,
-    ProgressClaim,
-    is_list_of_files,
-    named_files,
-    objects_of_change,
-)
+from gitswarm.evidence.declarations import is_test_file
+from gitswarm.evidence.verdict import Claims, CoverageClaim, PassClaim, ProgressClaim
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.text import shorten
+from gitswarm.records.text import shorten, words
 
 _SUMMARY_CHARS = 20_000
 _CLAUSE_CHARS = 600
@@ -123,6 +118,25 @@ _COVERAGE = tuple(
 )
 _NOT_TOTAL = lazy_re(r"\b(?:new|changed|module|class|diff|patch|function|mutation|each|file)\b", re.IGNORECASE)
 
+_URL = lazy_re(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
+_WORD = lazy_re(r"[^\s`'\"“”‘’<>|,;:()\[\]{}*?!=]+")
+_EXTENSION = lazy_re(
+    r"c|cc|cfg|cjs|clj|cpp|cs|css|csv|cts|dart|env|erl|exs?|feature|go|gradle|graphql|hp?p?|hs|html|ini|ipynb|java|jl|"
+    r"jsonl?|jsx?|kt|lock|lua|md|mjs|mts?|ml|php|p[lm]|proto|ps1|py[ix]?|r|rb|rs|rst|sass|scala|scss|sh|sql|svelte|svg|"
+    r"swift|tcl|tf|toml|tsx?|txt|vue|xml|ya?ml|zig",
+    re.IGNORECASE,
+)
+_WHOLE_NAMES = frozenset({"Makefile", "Dockerfile", "Justfile", "Rakefile", "Gemfile", "Procfile", "CMakeLists.txt"})
+_PRODUCTS = frozenset({"node.js", "next.js", "vue.js", "nuxt.js", "react.js", "express.js", "three.js", "d3.js"})
+_FILES = 200
+
+# Of "added tests for a.py", "like b.py" and "the parser reads c.py from d.py" none says that the file was changed.
+_NOT_CHANGED_AFTER = words("""
+    for of against from like using with covering per on by via than after see through reads calls imports under
+""")
+_ABOUT = lazy_re(r"\b(?:tests?|cases?|docs?|documentation|coverage) (?:for|of)\b", re.IGNORECASE)
+_TAKES_AWAY = lazy_re(r"\b(?:removed|deleted|extracted|moved)\b", re.IGNORECASE)
+
 
 def read_claims(handoff: Handoff) -> Claims:
     """The claims of a handoff. Only the first 20,000 characters of a summary are read; nothing raises."""
@@ -212,3 +226,48 @@ def _coverage(clause: str) -> Iterator[CoverageClaim]:
 
 def _quoted(clause: str) -> str:
     return shorten(clause, _QUOTED_COLUMNS)
+
+
+def named_files(text: str) -> tuple[str, ...]:
+    """Names with a known extension, and well-known names without one, in order of appearance; at most 200.
+
+    Not products (Node.js), addresses, calls (`log.md()`) and patterns (`src/**`).
+    """
+    return tuple(dict.fromkeys(name for name, _ in islice(_mentions(text), _FILES)))
+
+
+def objects_of_change(clause: str) -> tuple[str, ...]:
+    """The files that a clause says were changed, not those that it mentions for another reason."""
+    found, is_skipped = [], False
+    about, takes_away = _ABOUT.search(clause), _TAKES_AWAY.search(clause)
+    for name, before in islice(_mentions(clause), _FILES):
+        if before not in {"and", "or", ""}:
+            is_skipped = before in _NOT_CHANGED_AFTER and not (before == "from" and takes_away)
+        if not is_skipped and (about is None or is_test_file(name)):
+            found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def is_list_of_files(clause: str) -> bool:
+    words = [word for word in clause.split() if word.lower() not in {"and", "plus", "also", "in"}]
+    return bool(words) and len(words) == sum(1 for _ in _mentions(clause))
+
+
+def _mentions(text: str) -> Iterator[tuple[str, str]]:
+    """File names with the word before each, in small letters."""
+    before = ""
+    for match in _WORD.finditer(_URL.sub(" ", text)):
+        word, following = match[0].rstrip(".…"), match.string[match.end() : match.end() + 1]
+        if _is_file(word) and following not in {"*", "(", "[", "{"}:
+            yield word, before
+        before = word.lower()
+
+
+def _is_file(name: str) -> bool:
+    last = name.rpartition("/")[2]
+    stem, dot, extension = last.rpartition(".")
+    if name in _WHOLE_NAMES or last in _WHOLE_NAMES:
+        return True
+    if not dot or not _EXTENSION.fullmatch(extension) or last.lower() in _PRODUCTS:
+        return False
+    return bool(stem) and not stem.replace(".", "").isdigit()

@@ -17,7 +17,7 @@ from gitswarm.evidence.suite_run import (
     may_stand_in,
     place,
 )
-from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
+from gitswarm.evidence.test_changes import FollowedTest, is_declared
 from gitswarm.records.evidence import CaseResult, ProofFinding
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import listed
@@ -55,7 +55,7 @@ def judge_base_tests(judged: ComparisonIndex, *, is_red: bool = False) -> Iterat
     if flaky:
         yield finding("flaky", flaky, f"not executed, and passed in the next run: {listed(flaky)}")
     if changed:
-        yield finding("expectation_changed", [case.name for case in changed], _changed_lines(judged, changed))
+        yield finding("expectation_changed", [case.name for case in changed], _was_and_is(judged, changed))
 
 
 def _base_tests(judged: ComparisonIndex) -> Iterator[CaseResult]:
@@ -239,7 +239,7 @@ def _removed_with_subject(judged: ComparisonIndex, lost: Sequence[CaseResult]) -
     return found
 
 
-def _changed_lines(judged: ComparisonIndex, changed: Sequence[CaseResult]) -> str:
+def _was_and_is(judged: ComparisonIndex, changed: Sequence[CaseResult]) -> str:
     """Of the first changed test: a line that it had and one that it has now, assertions first."""
     for case in changed:
         test = judged.followed(case)
@@ -247,11 +247,18 @@ def _changed_lines(judged: ComparisonIndex, changed: Sequence[CaseResult]) -> st
         if test is None or test.after is None or file is None:
             continue
         before, after = file.change.before or "", file.change.after or ""
-        old = _first_line(changed_lines(before, after, test.before.line, _end(file.before.tests, test.before)))
-        new = _first_line(changed_lines(after, before, test.after.line, _end(file.after.tests, test.after)))
+        old = _first_line(_lines_gone(before, after, test.before.line, _end(file.before.tests, test.before)))
+        new = _first_line(_lines_gone(after, before, test.after.line, _end(file.after.tests, test.after)))
         if old or new:
             return f"{case.name}: was `{old}`, is `{new}`; the old version fails on the new code"
     return f"the base version fails on the new code: {listed([case.name for case in changed])}"
+
+
+def _lines_gone(before: str, after: str, begin: int, end: int | None) -> Iterator[str]:
+    """Lines of the lines `begin` to `end` (from 1) of one text that the other does not have."""
+    other = {line.strip() for line in after.splitlines()}
+    own = (line.strip() for line in before.splitlines()[begin - 1 : end])
+    return (line for line in own if line and line not in other)
 
 
 def _end(tests: Sequence[DeclaredTest], test: DeclaredTest) -> int | None:

@@ -7,7 +7,7 @@ others, or that holds all of its statements.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
@@ -305,12 +305,8 @@ def _is_held(test: FollowedTest) -> bool:
 
 def _uncollected(changes: TestChanges) -> list[FollowedTest]:
     """Pytest's own names of test files; a project may have others, so that the report decides."""
-
-    def leaves(test: FollowedTest) -> bool:
-        old, new = PurePosixPath(test.old_path).name, PurePosixPath(test.new_path).name
-        return old.endswith(".py") and has_collected_name(old) and not has_collected_name(new)
-
-    return [test for test in changes.followed if test.after is not None and leaves(test)]
+    kept = (test for test in changes.followed if test.after is not None and test.old_path.endswith(".py"))
+    return [test for test in kept if has_collected_name(test.old_path) and not has_collected_name(test.new_path)]
 
 
 def has_collected_name(path: str) -> bool:
@@ -350,11 +346,3 @@ def _kept_as_they_are(file: FileTests) -> bool:
         (found := after.get(test.name)) is not None and (found.body, found.mark) == (test.body, test.mark)
         for test in file.before.tests
     )
-
-
-def changed_lines(before: str, after: str, begin: int, end: int | None) -> Iterator[str]:
-    """Lines of the lines `begin` to `end` (from 1) of one text that the other does not have."""
-    other = Counter(line.strip() for line in after.splitlines())
-    for line in before.splitlines()[begin - 1 : end]:
-        if line.strip() and not other[line.strip()]:
-            yield line.strip()

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitswarm.evidence.summary_claims import read_claims
-from gitswarm.evidence.verdict import Claims, any_means, means, named_files
+from gitswarm.evidence.summary_claims import named_files, read_claims
+from gitswarm.evidence.verdict import Claims, any_means, means
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Status
 from tests.tables import table

@@ -15,13 +15,16 @@ import uuid
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.engines.claude.usage import Usage
 from gitswarm.records.record import timestamp
+
+if TYPE_CHECKING:
+    from gitswarm.engines.claude.provider import ClaudeProfile
 
 _CREDENTIALS = ".credentials.json"
 _LOGIN = "claudeAiOauth"

@@ -13,6 +13,7 @@ from gitswarm.engines.adapter import Prices
 from gitswarm.engines.agent_session import host_and_port, token_cost
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.claude_code import ClaudeSettings
+from gitswarm.engines.claude.config_folder import config_folder
 from gitswarm.engines.claude.usage import AnswerUsage
 
 _UNLESS_SAID = {
@@ -159,10 +160,9 @@ class ClaudeProfile(Struct, frozen=True):
         :param env: the caller's.
         """
         env = self.environment(env)
-        places, home = env.get("CLAUDE_CONFIG_DIR"), env.get("HOME")
-        if not places and not home:
+        if not (env.get("CLAUDE_CONFIG_DIR") or env.get("HOME")):
             return None
-        folder = Path(places) if places else Path(home or "") / ".claude"
+        folder = config_folder(env)
         return None if _can_write(folder / "projects") else folder
 
     def cost(self, reported: float | None, model: str, tokens: tuple[int, int]) -> float | None:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from gitswarm.engines.agent_session import died, may_pass
 from gitswarm.engines.gemini.settings_home import TOOLS
 from gitswarm.engines.handoff import as_input, as_text, encodable_input
-from gitswarm.engines.hook_server import DECISION_S, Answer, Question, asked_call, judged
+from gitswarm.engines.hook_server import Answer, Question, asked_call, judged
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
 from gitswarm.records.receipt import EngineOutcome
 from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Verdict
@@ -45,7 +45,6 @@ class GeminiHookPolicy(Struct):
     questions. `failed`: commands that ended with an error, as the hook after them says."""
 
     decide: Decide
-    timeout_s: float = DECISION_S
     verdicts: list[tuple[str, Given, Verdict]] = field(default_factory=list)
     failed: list[Given] = field(default_factory=list)
 
@@ -69,7 +68,7 @@ class GeminiHookPolicy(Struct):
             return Deny("tool", f"{tool}: git-swarm does not know it", "continue without this call")
         if known == "Bash" and given.get("dir_path"):
             return Deny("tool", "a command begins at the top of the worktree", _FROM_TOP)
-        verdict = judged(self.decide, known, as_known(known, given), self.timeout_s)
+        verdict = judged(self.decide, known, as_known(known, given))
         if isinstance(verdict, Rewrite) and "path" in verdict.input and "path" not in given:
             changed = {("dir_path" if name == "path" else name): value for name, value in verdict.input.items()}
             return replace(verdict, input=changed)

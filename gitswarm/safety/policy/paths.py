@@ -160,8 +160,7 @@ def write_problem(
     found = places(word, folders, scope, follows=not deletes)
     if found is None:
         return deny("outside-write", word.shown)
-    problems = (_place_problem(place, word.shown, scope, deletes=deletes) for place in found)
-    return next((problem for problem in problems if problem is not None), None)
+    return first(_place_problem(place, word.shown, scope, deletes=deletes) for place in found)
 
 
 def _place_problem(place: ResolvedPath, shown: str, scope: Scope, *, deletes: bool) -> Deny | None:

@@ -12,7 +12,7 @@ import time
 
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.safety.redact.plausible import is_chosen, is_name, is_placeholder, is_plausible, is_strong, is_words
-from gitswarm.safety.redact.rule import Rule, begins
+from gitswarm.safety.redact.rule import Rule
 
 _QUOTE = r"""(?:\\{0,3}["'`])"""
 _END_OF_NAME = rf"[\w.-]{{0,40}}{_QUOTE}?\]?"
@@ -189,7 +189,12 @@ _PUTTY_KEY = r"PuTTY-User-Key-File-\d(?:[^\n]*\n){1,60}?Private-MAC: ?[0-9a-f]+"
 _LEAST_KEY = 64
 """Letters of base64 in the shortest key (Ed25519 in PKCS #8); fewer are a placeholder."""
 
-_JWT = begins("eyJ") + rf"{_BODY}{{8,}}\.{_BODY}{{8,}}={{0,2}}(?:\.[A-Za-z0-9_=-]*)?"
+# With none of its letters before it: who starts in the middle of a run would scan the same run again and again. A
+# letter behind a backslash is an escape of JSON, no letter. Literal text is first: `re` looks for that much faster.
+_JWT = (
+    rf"eyJ(?:(?<!{_BODY}eyJ)|(?<=\\[nrt]eyJ))"
+    rf"{_BODY}{{8,}}\.{_BODY}{{8,}}={{0,2}}(?:\.[A-Za-z0-9_=-]*)?"
+)
 _JWT_IO = b"a-string-secret-at-least-256-bits-long"
 _EXAMPLE_KEYS = (b"", b"secret", b"key", b"hello", b"test", b"your-256-bit-secret", _JWT_IO)
 """What tokens of documentation are signed with: everybody can sign such a token."""

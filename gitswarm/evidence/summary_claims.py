@@ -1,5 +1,5 @@
-"""Reads what a summary claims, clause by clause, with patterns: that tests pass, what was done and to which files, what
-is covered.
+"""Reads what a summary claims, clause by clause, with patterns: that tests pass, what was done and to which files,
+what is covered.
 
 A clause that is negated, doubtful, or about the future, the past or somebody else claims nothing. What is not
 recognised claims nothing either: an honest agent is not to be suspected because of its style, and whoever only hints

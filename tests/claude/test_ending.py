@@ -10,9 +10,8 @@ import pytest
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from gitswarm.engines.claude.messages import ProcessExit, ProviderError, SessionResult, UsageLimit
+from gitswarm.engines.claude.messages import ProcessExit, ProviderError, SessionResult, Usage, UsageLimit
 from gitswarm.engines.claude.session_outcome import FinalState, Phase, StepPhases, outcome_of, step_result
-from gitswarm.engines.claude.usage import Usage
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Result, Status, reset_words

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from gitswarm.engines.claude.config_folder import StoredSession, keep_session
-from gitswarm.engines.claude.usage import Usage
+from gitswarm.engines.claude.messages import Usage
 from tests.claude.runs import having, reaching
 from tests.claude.stage import LOGIN
 from tests.conftest import Project

@@ -13,7 +13,8 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from gitswarm.engines.claude.usage import AnswerUsage, Meter, Usage
+from gitswarm.engines.claude.messages import AnswerUsage, Usage
+from gitswarm.engines.claude.session import Meter
 from gitswarm.records.event import EventKind
 from gitswarm.records.receipt import Tokens
 from tests.claude.runs import asked, reaching

@@ -9,6 +9,7 @@ import pytest
 from claude_agent_sdk._internal.message_parser import parse_message
 
 from gitswarm.engines.claude.messages import (
+    AnswerUsage,
     ApiRetry,
     ModelFallback,
     PermissionDenied,
@@ -19,11 +20,11 @@ from gitswarm.engines.claude.messages import (
     TextMessage,
     ToolEnd,
     ToolStart,
+    Usage,
     UsageLimit,
     read_line,
 )
 from gitswarm.engines.claude.sdk_session import read
-from gitswarm.engines.claude.usage import AnswerUsage, Usage
 from gitswarm.engines.handoff import encodable
 
 SESSION = '"session_id": "e585a5af-2db3-4ff4-93d3-da96e359cc7a", "uuid": "3d86aed8-70b1-42c8-90ea-237b95e06cc8"'

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from gitswarm.engines.claude.usage import Usage
+from gitswarm.engines.claude.messages import Usage
 from gitswarm.records.record import timestamp
 
 if TYPE_CHECKING:

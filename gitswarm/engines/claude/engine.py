@@ -35,7 +35,7 @@ from gitswarm.engines.claude.anthropic_api import ask_directly, is_installed
 from gitswarm.engines.claude.claude_code import CAPABILITIES, INSTALL_SDK, find_program, sdk_version
 from gitswarm.engines.claude.config_folder import StoredSession, config_folder, keep_session, restore_session
 from gitswarm.engines.claude.provider import ClaudeProfile
-from gitswarm.engines.claude.session import Conversation, HookPolicy, Phases
+from gitswarm.engines.claude.session import Conversation, HookPolicy, Meter, Phases
 from gitswarm.engines.claude.session_outcome import Phase, StepPhases, step_result
 from gitswarm.engines.claude.transports import (
     SessionOptions,
@@ -45,7 +45,6 @@ from gitswarm.engines.claude.transports import (
     route_options,
     work_options,
 )
-from gitswarm.engines.claude.usage import Meter
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.receipt import EngineOutcome, Tokens, ToolSource

@@ -1,4 +1,5 @@
-"""What a session of Claude says, as values that are the same for both transports, read from the CLI's `stream-json`.
+"""What a session of Claude says, and what it has used, as values that are the same for both transports, read from the
+CLI's `stream-json`.
 
 Whatever the reader does not know is noise (docs/engines.md).
 """
@@ -12,13 +13,63 @@ from typing import Literal
 from msgspec import Struct, field
 from pydantic import JsonValue
 
-from gitswarm.engines.claude.usage import AnswerUsage, Usage
 from gitswarm.engines.handoff import as_input, as_text
+from gitswarm.records.text import usd
 
 RESULT_TOOL = "StructuredOutput"
 """The tool by which the CLI takes structured output; it is ours, not the agent's."""
 SUBAGENT_TOOLS = ("Agent", "Task")
 """The tool by which a subagent is started: today's name, and that of older versions."""
+
+
+class AnswerUsage(Struct, frozen=True):
+    """What a request used, as far as the provider says: more than once for one answer, its number of output tokens
+    last. `id` None: the newest answer of this `parent`, and what is 0 here stays. `billed`: input in units of the
+    price of plain input, as a provider of Anthropic's bills what its cache writes and reads."""
+
+    id: str | None
+    parent: str | None
+    model: str = ""
+    prompt: int = 0
+    billed: float = 0.0
+    completion: int = 0
+
+
+class Usage(Struct, frozen=True):
+    """What a process and, where the CLI remembers them, the earlier ones of its session used, subagents included.
+
+    `own`: tokens of this process's own conversation alone: by them one sees whether it remembered. `cost_usd` in US
+    dollars, None: it did not say.
+    """
+
+    own: int = 0
+    prompt: int = 0
+    completion: int = 0
+    cost_usd: float | None = None
+
+    def after(self, earlier: Usage) -> Usage:
+        """This process and the earlier ones of its session together."""
+        remembers = self.prompt + self.completion >= earlier.prompt + earlier.completion + self.own
+        if remembers:
+            return self
+        return earlier.plus(self)
+
+    def plus(self, cut_off: Usage) -> Usage:
+        """With what a process used that said no result."""
+        return Usage(
+            own=cut_off.own,
+            prompt=self.prompt + cut_off.prompt,
+            completion=self.completion + cut_off.completion,
+            cost_usd=usd(self.cost_usd, cut_off.cost_usd),
+        )
+
+    def without(self, earlier: Usage) -> Usage:
+        """What was used after `earlier`, of the same session."""
+        cost = None if earlier.cost_usd is None else usd(self.cost_usd, -earlier.cost_usd)
+        return Usage(self.own, self.prompt - earlier.prompt, self.completion - earlier.completion, cost)
+
+
+NOTHING = Usage(cost_usd=0.0)
 
 
 class SessionInit(Struct, frozen=True):

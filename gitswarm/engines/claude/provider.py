@@ -14,7 +14,7 @@ from gitswarm.engines.agent_session import host_and_port, token_cost
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.config_folder import config_folder
-from gitswarm.engines.claude.usage import AnswerUsage
+from gitswarm.engines.claude.messages import AnswerUsage
 
 _UNLESS_SAID = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",

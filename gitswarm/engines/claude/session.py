@@ -1,5 +1,5 @@
 """A session of Claude: what it says becomes transcript, events and tool calls, its hooks are answered by the policy,
-and it is tried again while failures may pass."""
+what its answers use is counted, and it is tried again while failures may pass."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from gitswarm.engines.agent_process import Backlog
 from gitswarm.engines.agent_session import CONTINUE, SessionLimits, retry_event, used_up
 from gitswarm.engines.base import SESSION_MARKER, Emit, StepEndedError
 from gitswarm.engines.claude.messages import (
+    NOTHING,
     RESULT_TOOL,
     SUBAGENT_TOOLS,
+    AnswerUsage,
     ApiRetry,
     ModelFallback,
     PermissionDenied,
@@ -32,17 +34,19 @@ from gitswarm.engines.claude.messages import (
     TextMessage,
     ToolEnd,
     ToolStart,
+    Usage,
     UsageLimit,
 )
 from gitswarm.engines.claude.session_outcome import FinalState, Phase, outcome_of
 from gitswarm.engines.claude.transports import SessionOptions, Transport
-from gitswarm.engines.claude.usage import NOTHING, AnswerUsage, Meter, Usage
 from gitswarm.engines.handoff import encodable, encodable_input
 from gitswarm.engines.hook_server import Answer, Question, asked_call, judged, pre_tool_use_answer
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.process_table import end_processes_with
 from gitswarm.records.budget import time_words
+from gitswarm.records.receipt import Tokens
 from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Verdict
+from gitswarm.records.text import usd
 from gitswarm.specs.context import cut
 
 _HOOK_FAILED = "PreToolUse:"
@@ -52,6 +56,68 @@ _REASON_CHARS = 200
 
 _WRONG_KEY = 401
 """HTTP status that the same key gets again. The CLI asks once more all the same, but not after a 403."""
+
+
+Price = Callable[[AnswerUsage], float | None]
+"""US dollars for an answer; None: not known."""
+
+Tell = Callable[[Tokens, float | None], None]
+"""Is told all that was used so far, and what it cost in US dollars; None: not known."""
+
+
+class Meter(Struct):
+    """What one execution used: all its phases and attempts."""
+
+    price: Price
+    tell: Tell
+    _answers: dict[str, AnswerUsage] = field(default_factory=dict)
+    _newest: dict[str | None, str] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> Usage:
+        """The cost is unknown as long as nothing was answered: what a request takes that is under way nobody says."""
+        answers = self._answers.values()
+        prompt, completion = sum(each.prompt for each in answers), sum(each.completion for each in answers)
+        cost = usd(*map(self.price, answers)) if answers else None
+        return Usage(own=prompt + completion, prompt=prompt, completion=completion, cost_usd=cost)
+
+    def begin(self) -> None:
+        """A session begins."""
+        if not self._answers:
+            self._report()
+
+    def count(self, usage: AnswerUsage) -> None:
+        name = usage.id or self._newest.get(usage.parent)
+        if name is None:
+            return
+        self._newest[usage.parent] = name
+        before = self._answers.get(name)
+        after = usage if before is None else _later(before, usage)
+        if after != before:
+            self._answers[name] = after
+            self._report()
+
+    def since(self, earlier: Usage) -> Usage:
+        """What was used after the meter said `earlier`."""
+        now = self.usage
+        if now.own == earlier.own:
+            return Usage()
+        cost = usd(now.cost_usd, -(earlier.cost_usd or 0.0))
+        return Usage(now.own - earlier.own, now.prompt - earlier.prompt, now.completion - earlier.completion, cost)
+
+    def _report(self) -> None:
+        used = self.usage
+        self.tell(Tokens.of(used.prompt, used.completion), used.cost_usd)
+
+
+def _later(before: AnswerUsage, usage: AnswerUsage) -> AnswerUsage:
+    """The same answer, of which more is known."""
+    return replace(
+        before,
+        prompt=max(before.prompt, usage.prompt),
+        billed=max(before.billed, usage.billed),
+        completion=max(before.completion, usage.completion),
+    )
 
 
 class Conversation(Struct):

@@ -13,9 +13,8 @@ from pydantic import JsonValue
 from gitswarm.containment import REFUSED
 from gitswarm.engines.agent_session import SessionEnd, died, may_pass, session_result
 from gitswarm.engines.base import StepRequest, StepResult
-from gitswarm.engines.claude.messages import ProcessExit, ProviderError, SessionResult, UsageLimit
+from gitswarm.engines.claude.messages import NOTHING, ProcessExit, ProviderError, SessionResult, Usage, UsageLimit
 from gitswarm.engines.claude.provider import ClaudeProfile
-from gitswarm.engines.claude.usage import NOTHING, Usage
 from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from pydantic import JsonValue
 
-from gitswarm.engines.base import StepRequest, StepResult, capped
+from gitswarm.engines.base import Emit, StepEndedError, StepRequest, StepResult, capped
 from gitswarm.engines.handoff import early_handoff
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
@@ -118,6 +118,21 @@ def unheard(_event: Event) -> None:
 def retry_event(attempt: int, of: int, wait_s: float, reason: str) -> Event:
     payload: dict[str, JsonValue] = {"attempt": attempt, "of": of, "wait_s": round(wait_s, 1), "reason": reason}
     return Event(EventKind.ENGINE_RETRY, payload)
+
+
+def waited_for_next(outcome: EngineOutcome, most: int, wait_s: float, limits: SessionLimits, emit: Emit) -> bool:
+    """Whether there is another attempt after one that ended so; waits before it. There is none where it would begin
+    after the deadline.
+
+    :param most: attempts in all.
+    :raises StepEndedError: nobody waits for it any more.
+    """
+    if not outcome.retryable or outcome.attempts >= most or time.monotonic() + wait_s >= limits.deadline:
+        return False
+    emit(retry_event(outcome.attempts + 1, most, wait_s, outcome.detail))
+    if limits.ended.wait(wait_s):
+        raise StepEndedError
+    return True
 
 
 @contextmanager

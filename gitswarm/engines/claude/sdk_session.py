@@ -36,8 +36,9 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import HookJSONOutput
 from msgspec import Struct
 
+from gitswarm.engines.agent_process import last_lines
 from gitswarm.engines.claude.messages import JsonMessage, ProcessExit, SessionEvent, SessionResult, read_message
-from gitswarm.engines.claude.transports import OnEvent, SessionOptions
+from gitswarm.engines.claude.transports import LINE_BYTES, OnEvent, SessionOptions
 from gitswarm.engines.hook_server import HOOK_S, AnswersHooks
 
 
@@ -79,9 +80,6 @@ def _blocks(message: AssistantMessage | UserMessage) -> object:
 _TYPES = {TextBlock: "text", ToolUseBlock: "tool_use", ToolResultBlock: "tool_result"}
 """Of the blocks of a message; the others say nothing."""
 
-_LINE_BYTES = 64 << 20
-_STDERR_LINES = 20
-
 
 class Cancel(Struct):
     """Ends a session's task from another thread; nothing where it has not begun, or is over."""
@@ -98,7 +96,7 @@ def hold_in_sdk(options: SessionOptions, hooks: AnswersHooks, on_event: OnEvent,
     """Holds the session until it is over, and tells how it ended."""
     # It would print on our terminal what we on_event as an outcome.
     logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL)
-    stderr: deque[str] = deque(maxlen=_STDERR_LINES)
+    stderr = last_lines()
     has_ended = False
     loop = _Loop()
 
@@ -198,7 +196,7 @@ def options_of(options: SessionOptions, hooks: AnswersHooks, complain: Any) -> C
         # Without these the tokens of an answer, and answers of a subagent, are not told before the session ends.
         include_partial_messages=True,
         forward_subagent_text=True,
-        max_buffer_size=_LINE_BYTES,
+        max_buffer_size=LINE_BYTES,
         stderr=complain,
     )
 

@@ -3,7 +3,6 @@ what its answers use is counted, and it is tried again while failures may pass."
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import random
@@ -16,8 +15,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.engines.agent_process import Backlog
-from gitswarm.engines.agent_session import CONTINUE, SessionLimits, retry_event, used_up
-from gitswarm.engines.base import SESSION_MARKER, Emit, StepEndedError
+from gitswarm.engines.agent_session import CONTINUE, SessionLimits, retry_event, used_up, waited_for_next
+from gitswarm.engines.base import SESSION_MARKER, Emit
 from gitswarm.engines.claude.messages import (
     NOTHING,
     RESULT_TOOL,
@@ -316,25 +315,20 @@ class Phases(Struct, frozen=True):
 
     def run(self, options: SessionOptions, limits: SessionLimits, earlier: Usage = NOTHING) -> Phase:
         """
-        Nothing waits that could not be tried again before the deadline.
-
         :param earlier: what the session used before that this phase continues.
         :raises StepEndedError: nobody waits for it any more.
         """
-        usage = earlier
-        for attempt in itertools.count(1):
+        usage, attempt = earlier, 0
+        while True:
+            attempt += 1
             phase, conversation = self._attempt(options, limits, usage)
             outcome, usage = phase.outcome.model_copy(update={"attempts": attempt}), phase.usage
             # Siblings of a fork that fail together do not come back together.
             jitter_s = random.uniform(0, self.wait_s / 2)  # noqa: S311 - no secret
             wait_s = min(_LONGEST_WAIT_S, self.wait_s * 2 ** (attempt - 1)) + jitter_s
-            if not outcome.retryable or attempt >= self.attempts or time.monotonic() + wait_s >= limits.deadline:
-                break
-            conversation.emit(retry_event(attempt + 1, self.attempts, wait_s, outcome.detail))
+            if not waited_for_next(outcome, self.attempts, wait_s, limits, conversation.emit):
+                return replace(phase, outcome=outcome)
             options = _resumed(options, conversation)
-            if limits.ended.wait(wait_s):
-                raise StepEndedError
-        return replace(phase, outcome=outcome)
 
     def _attempt(self, options: SessionOptions, limits: SessionLimits, earlier: Usage) -> tuple[Phase, Conversation]:
         conversation = self.start()

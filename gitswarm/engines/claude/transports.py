@@ -29,7 +29,7 @@ from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.engines.hook_server import HOOK_S, AnswersHooks, hook_command, serve_hooks
 from gitswarm.records.route_question import RouteQuestion
 
-_LINE_BYTES = 64 << 20
+LINE_BYTES = 64 << 20
 _REAP_S = 5.0
 
 
@@ -102,7 +102,7 @@ def _listen(process: subprocess.Popen[bytes], prompt: str, on_event: OnEvent) ->
     asked = {"type": "user", "message": content, "parent_tool_use_id": None, "client_composed": True}
     pour(process, json.dumps(asked) + "\n")
     with cast("IO[bytes]", process.stdout) as told:
-        while line := told.readline(_LINE_BYTES):  # what is longer comes in pieces, which are noise
+        while line := told.readline(LINE_BYTES):  # what is longer comes in pieces, which are noise
             for message in read_line(line):
                 on_event(message)
     exit_code = process.wait()

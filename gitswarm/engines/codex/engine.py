@@ -26,11 +26,11 @@ from gitswarm.engines.agent_session import (
     host_and_port,
     may_pass,
     named_model,
-    retry_event,
     session_folder,
     session_result,
+    waited_for_next,
 )
-from gitswarm.engines.base import Capabilities, Emit, StepEndedError, StepRequest, StepResult, WithoutModel
+from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult, WithoutModel
 from gitswarm.engines.codex.codex_cli import CAPABILITIES, KEY, find_codex
 from gitswarm.engines.codex.codex_session import CodexSession
 from gitswarm.engines.handoff import read_handoff
@@ -121,20 +121,15 @@ class _Turns(Struct, frozen=True):
 
         :raises StepEndedError: nobody waits for the step any more.
         """
-        attempt, outcome = 1, self._attempt(session, prompt, limits, options)
-        while outcome.retryable and attempt < self.attempts:
-            wait_s = self.wait_s * 2 ** (attempt - 1)
-            if time.monotonic() + wait_s >= limits.deadline:
-                break
+        attempt = 0
+        while True:
+            outcome = self._attempt(session, prompt, limits, options).model_copy(update={"attempts": attempt + 1})
+            if not waited_for_next(outcome, self.attempts, self.wait_s * 2**attempt, limits, self.emit):
+                return outcome
             attempt += 1
-            self.emit(retry_event(attempt, self.attempts, wait_s, outcome.detail))
-            if self.request.ended.wait(wait_s):
-                raise StepEndedError
             if session.has_spoken and not session.is_handing_over:
                 prompt = CONTINUE
                 session.recorder.note("user", prompt)
-            outcome = self._attempt(session, prompt, limits, options)
-        return outcome.model_copy(update={"attempts": attempt})
 
     def _attempt(
         self, session: CodexSession, prompt: str, limits: SessionLimits, options: Sequence[str]

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gitswarm.engines.claude.config_folder import StoredSession, keep_session
 from gitswarm.engines.claude.messages import Usage
+from gitswarm.engines.claude.provider import StoredSession, keep_session
 from tests.claude.runs import having, reaching
 from tests.claude.stage import LOGIN
 from tests.conftest import Project

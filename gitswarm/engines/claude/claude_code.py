@@ -156,7 +156,7 @@ class ClaudeAdapter(EngineAdapter):
         return Path(path) if path else located(env, bundled_first=False)
 
     def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
-        from gitswarm.engines.claude.config_folder import login_words  # noqa: PLC0415 - see `open`
+        from gitswarm.engines.claude.provider import login_words  # noqa: PLC0415 - see `open`
 
         return login_words(self.open("cli", setup).profile, env, setup.clock())
 

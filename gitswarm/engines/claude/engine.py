@@ -33,8 +33,13 @@ from gitswarm.engines.base import (
 )
 from gitswarm.engines.claude.anthropic_api import ask_directly, is_installed
 from gitswarm.engines.claude.claude_code import CAPABILITIES, INSTALL_SDK, find_program, sdk_version
-from gitswarm.engines.claude.config_folder import StoredSession, config_folder, keep_session, restore_session
-from gitswarm.engines.claude.provider import ClaudeProfile
+from gitswarm.engines.claude.provider import (
+    ClaudeProfile,
+    StoredSession,
+    config_folder,
+    keep_session,
+    restore_session,
+)
 from gitswarm.engines.claude.session import Conversation, HookPolicy, Meter, Phases
 from gitswarm.engines.claude.session_outcome import Phase, StepPhases, step_result
 from gitswarm.engines.claude.transports import (

@@ -23,9 +23,8 @@ from gitswarm.engines.agent_process import collect_lines, end_process, last_line
 from gitswarm.engines.agent_session import FINALIZE, NAVIGATOR, USUAL_TOOLS, named_model
 from gitswarm.engines.base import RouteTerms, StepRequest
 from gitswarm.engines.claude.claude_code import INSTALL_SDK, ClaudeSettings
-from gitswarm.engines.claude.config_folder import bring_login, config_folder
 from gitswarm.engines.claude.messages import SUBAGENT_TOOLS, ProcessExit, SessionEvent, read_line
-from gitswarm.engines.claude.provider import ClaudeProfile
+from gitswarm.engines.claude.provider import ClaudeProfile, bring_login, config_folder
 from gitswarm.engines.hook_server import HOOK_S, AnswersHooks, hook_command, serve_hooks
 from gitswarm.records.route_question import RouteQuestion
 

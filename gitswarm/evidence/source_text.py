@@ -307,7 +307,9 @@ def _of_operation(node: ast.expr) -> tuple[object] | None:
     if not isinstance(node, ast.Call) and not all(isinstance(each, int | float) for each in values):
         return None
     try:
-        return (make(*values),)
+        made = make(*values)
+        # Whoever lists a longer one, or looks for what is no number in it, would not come to an end.
+        return (made,) if not isinstance(made, range) or len(made) <= _MOST_VALUES else None
     except (TypeError, ValueError, OverflowError):
         return None
 

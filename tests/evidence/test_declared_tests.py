@@ -381,6 +381,11 @@ def test_deep_nesting_does_not_raise(nested: str) -> None:
     read_tests(PY, f"def test_a(): assert {nested}")
 
 
+@table("asked", ["'x' in range(10000000000000)", "list(range(10000000000000))", "range(99999999999999999999)"])
+def test_a_range_without_end_is_not_worked_out(asked: str) -> None:
+    assert read_tests(PY, f"def test_a(): assert {asked}").tests[0].compares
+
+
 LARGE = {
     "a.test.js": "test('a', () => {" + "(" * 50,
     "tests/test_a.py": "def test_a(: x\n",

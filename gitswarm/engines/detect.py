@@ -84,7 +84,7 @@ class ProjectFiles(Struct, frozen=True):
 
     def has(self, name: str) -> bool:
         """Whether there is a regular file, or a link to one."""
-        return _is_file(self.root / name)
+        return os.path.isfile(self.root / name)  # noqa: PTH113 - never raises
 
     def first(self, *names: str) -> str | None:
         return next((name for name in names if self.has(name)), None)
@@ -248,7 +248,7 @@ def _make_targets(text: str) -> Iterator[str]:
 
 def _is_python_test(entry: os.DirEntry[str]) -> bool:
     named_so = fnmatchcase(entry.name, "test_*.py") or fnmatchcase(entry.name, "*_test.py")
-    return named_so and _is_file(Path(entry))
+    return named_so and os.path.isfile(entry)  # noqa: PTH113 - never raises
 
 
 def _entries_below(root: Path) -> Iterator[os.DirEntry[str]]:
@@ -285,11 +285,4 @@ def _is_own_folder(entry: os.DirEntry[str]) -> bool:
     except OSError:
         return False
     # pyvenv.cfg: a virtual environment, whatever its name
-    return is_folder and not _is_file(Path(entry, "pyvenv.cfg"))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:
-        return False
+    return is_folder and not os.path.isfile(os.path.join(entry, "pyvenv.cfg"))  # noqa: PTH113, PTH118 - never raises

@@ -33,7 +33,9 @@ from gitswarm.cli.fleet.fleet_run import (
     RoutingOption,
     RunsArgument,
     ScriptOption,
+    fleet_hub,
     fleet_jobs,
+    planned_entries,
     refuse_both,
 )
 from gitswarm.cli.fleet.fleet_status import DEFAULT_FLOW, FlowOption, IssuesOption
@@ -217,8 +219,10 @@ def submit(
     usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
     repository = repository_here()
     refuse_agent(os.environ, "fleet submit", repository.common_dir)
-    remote, queued, jobs = fleet_jobs(repository, issues, usual, runs, here=False)
+    entries = planned_entries(repository, issues, usual)
+    remote = fleet_hub(repository, here=False)
     url, notices = hub_for(on, remote, hub), dict[str, None]()
+    queued, jobs = fleet_jobs(repository, remote, entries, runs)
     left = [job for job in jobs if not job.ended]
     for job in left:
         bring_to_hub(repository, remote, job, queued, notices.setdefault)

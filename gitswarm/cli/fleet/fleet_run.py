@@ -22,7 +22,7 @@ from gitswarm.cli.fleet.cluster import (
     refuse_other_versions,
 )
 from gitswarm.cli.fleet.dispatching import Fleet, Job, job_of
-from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
+from gitswarm.cli.fleet.entry_file import FleetEntry, StartOptions, read_entries
 from gitswarm.cli.fleet.fleet_status import (
     DEFAULT_FLOW,
     GIVEN_UP,
@@ -116,10 +116,12 @@ def run(
     limit = budget_of_options(max_cost, None, None).get("cost_usd")
     repository = repository_here()
     refuse_agent(os.environ, "fleet run", repository.common_dir)
+    entries = planned_entries(repository, issues, usual)
     engine_of: AbstractContextManager[Client] = (
         joined(scheduler, tls) if scheduler else embedded(workers or os.cpu_count() or 1)
     )
-    remote, queued, jobs = fleet_jobs(repository, issues, usual, runs, here=scheduler is None)
+    remote = fleet_hub(repository, here=scheduler is None)
+    queued, jobs = fleet_jobs(repository, remote, entries, runs)
     with display(as_json=as_json) as shown:
         fleet = Fleet(repository, remote, queued, jobs, shown, here=scheduler is None, limit_usd=limit, at_once=rooms)
         pressed = _execute(fleet, engine_of, shown)
@@ -159,20 +161,24 @@ def refuse_both(runs: Sequence[str] | None, issues: str | None, command: str) ->
         raise UsageError("name a file with entries, or runs", hint=hint)
 
 
-def fleet_jobs(
-    repository: Repository, issues: str | None, usual: StartOptions, runs: list[str] | None, *, here: bool
-) -> tuple[Remote, Queue, list[Job]]:
-    """Of the entries of a file, of each of which a run can be made, by priority; or of runs on the hub."""
+def planned_entries(repository: Repository, issues: str | None, usual: StartOptions) -> list[FleetEntry]:
+    """Those of a file, of each of which a run can be made."""
     entries = read_entries(issues, usual) if issues else []
     for options in {replace(each.options, task="-", priority=0) for each in entries}:
         plan_run(repository, options.asked())
-    remote = _fleet_hub(repository, here=here)
+    return entries
+
+
+def fleet_jobs(
+    repository: Repository, remote: Remote, entries: list[FleetEntry], runs: list[str] | None
+) -> tuple[Queue, list[Job]]:
+    """What the hub has, and the jobs: of runs on it, or of entries, by priority."""
     queued = read_queue(repository, remote, [entry.name for entry in entries])
     if runs:
         named = dict.fromkeys(find_on_hub(repository, remote, each).run_id for each in runs)
-        return remote, queued, [job_of(None, run, queued) for run in named]
+        return queued, [job_of(None, run, queued) for run in named]
     ordered = sorted(entries, key=lambda entry: -entry.options.priority)
-    return remote, queued, [job_of(entry, queued.runs.get(entry.name), queued) for entry in ordered]
+    return queued, [job_of(entry, queued.runs.get(entry.name), queued) for entry in ordered]
 
 
 def _execute(fleet: Fleet, engine: AbstractContextManager[Client], shown: Display) -> bool:
@@ -186,7 +192,7 @@ def _execute(fleet: Fleet, engine: AbstractContextManager[Client], shown: Displa
         return presses() > 0
 
 
-def _fleet_hub(repository: Repository, *, here: bool) -> Remote:
+def fleet_hub(repository: Repository, *, here: bool) -> Remote:
     """The configured one; on one machine one is made when there is none."""
     try:
         configured_hub(repository)

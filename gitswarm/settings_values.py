@@ -1,13 +1,17 @@
-"""Keys of configuration one by one: what each is and where that comes from, and another value for it."""
+"""Keys of configuration one by one: what each is and where that comes from, and another value for it: in git's
+configuration, or in the team's file, of which everything else, comments and layout too, stays as it is: a library
+that reads and writes the whole ties a comment to what is above it, and drops both together."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -24,7 +28,6 @@ from gitswarm.settings_personal import (
     known_keys,
     parsed_value,
 )
-from gitswarm.specs.yaml_entry import with_entry, without_entry
 from gitswarm.specs.yaml_source import did_you_mean, nearest, parse_yaml
 
 if TYPE_CHECKING:
@@ -44,9 +47,6 @@ class Setting(Struct, frozen=True):
     value: JsonValue
     origin: str
 
-    def to_json(self) -> dict[str, JsonValue]:
-        return {"key": self.key, "value": self.value, "origin": self.origin}
-
 
 def _whole() -> type[Config]:
     """With a section for each engine that there is."""
@@ -64,43 +64,43 @@ def find_key(key: str) -> Path:
         whole = nearest(key, [".".join(each) for each in known_keys(_whole())])
         near = f" (did you mean '{whole}'?)" if whole else did_you_mean(error.part, error.known)
         raise NotFoundError(f"there is no key '{key}'{near}", hint="git swarm config") from error
-    if path in _sections():
-        below = ", ".join(".".join(each) for each in known_keys(_whole()) if each[: len(path)] == path)
-        raise NotFoundError(f"'{key}' is a section: {below}", hint="git swarm config")
+    below = [".".join(each) for each in known_keys(_whole()) if each != path and each[: len(path)] == path]
+    if below:
+        raise NotFoundError(f"'{key}' is a section: {', '.join(below)}", hint="git swarm config")
     return path
 
 
-def _sections() -> set[Path]:
-    return {each[:length] for each in known_keys(_whole()) for length in range(1, len(each))}
-
-
-def settings(team: str | None, personal: Mapping[str, str], env: Mapping[str, str]) -> list[Setting]:
-    """Every key.
+def settings(
+    team: str | None, personal: Mapping[str, str], env: Mapping[str, str], only: Path | None = None
+) -> list[Setting]:
+    """Every key, or one.
 
     :param team: text of `.swarm/config.yaml`.
     :param personal: entries of git's configuration below `swarm.`.
+    :param only: path of a key, or of an entry of one that is a mapping.
     :raises SpecError: the configuration is wrong.
-    """
-    return [setting(path, team, personal, env) for path in known_keys(_whole())]
-
-
-def setting(path: Path, team: str | None, personal: Mapping[str, str], env: Mapping[str, str]) -> Setting:
-    """
-    :param path: of a key, or of an entry of one that is a mapping.
     :raises NotFoundError: there is no such entry.
     """
-    key = ".".join(path)
-    value = _configured(team, personal, path)
-    by_env = _from_environment(path, env)
-    if by_env is not None:
-        return Setting(key, by_env, "environment")
-    written = _is_written(team, path)
-    if value is _MISSING:
-        raise NotFoundError(f"{key} is not set", hint=f"git swarm config {key} VALUE")
-    if value != _configured(team, {}, path) or (_names(path, personal) and not written):
-        both = written and (path in ADDED_UP or is_laid_over(path))
-        return Setting(key, value, "team and git config" if both else "git config")
-    return Setting(key, value, "team" if written else "default")
+    model = _whole()
+    ours, teams = (load_config(team, each, model).model_dump(mode="json", by_alias=True) for each in (personal, {}))
+    written = parse_yaml(CONFIG_FILE, team).data if team else None
+    if isinstance(_at(written, ("context",)), str):
+        written = {**written, "context": {"profile": written["context"]}}
+    found = []
+    for path in known_keys(model) if only is None else [only]:
+        key, value = ".".join(path), _at(ours, path)
+        is_written, origin = _at(written, path) is not _MISSING, "default"
+        if (by_env := _from_environment(path, env)) is not None:
+            value, origin = by_env, "environment"
+        elif value is _MISSING:
+            raise NotFoundError(f"{key} is not set", hint=f"git swarm config {key} VALUE")
+        elif value != _at(teams, path) or (_names(path, personal) and not is_written):
+            is_both = is_written and (path in ADDED_UP or is_laid_over(path))
+            origin = "team and git config" if is_both else "git config"
+        elif is_written:
+            origin = "team"
+        found.append(Setting(key, value, origin))
+    return found
 
 
 def _from_environment(path: Path, env: Mapping[str, str]) -> str | None:
@@ -113,23 +113,13 @@ def _from_environment(path: Path, env: Mapping[str, str]) -> str | None:
     return None
 
 
-def _configured(team: str | None, personal: Mapping[str, str], path: Path) -> Any:
-    return _at(load_config(team, personal, _whole()).model_dump(mode="json", by_alias=True), path)
-
-
-def _at(found: Any, path: Path) -> Any:
+def _at(found: Any, path: Sequence[str]) -> Any:
     """`_MISSING`: a mapping has no such entry."""
     for part in path:
         if not isinstance(found, dict) or part not in found:
             return _MISSING
         found = found[part]
     return found
-
-
-def _is_written(team: str | None, path: Path) -> bool:
-    written = parse_yaml(CONFIG_FILE, team).data if team else None
-    in_short = path == ("context", "profile") and isinstance(_at(written, path[:1]), str)
-    return in_short or _at(written, path) is not _MISSING
 
 
 def without_secrets(found: Setting) -> Setting:
@@ -161,19 +151,14 @@ def set_personal(path: Path, text: str, team: str | None, personal: Mapping[str,
     """
     key = ".".join(path)
     given = parsed_value(key, text)
-    old = _names(path, personal)
-    if path in known_keys(_whole()) or _NAME_IN_GIT.fullmatch(path[-1]):
-        name = _name_in_git(path)
-        others = {each: value for each, value in personal.items() if each not in old}
-        return PersonalChange(
-            tuple(each for each in old if each != _lower(name)), name, _fitting(name, text, team, others)
-        )
-    # Names with capitals or underscores are no names for git: the whole mapping is one value.
-    whole = path[:-1]
-    name = _name_in_git(whole)
-    merged = {**(parsed_value(key, personal.get(_lower(name), "{}")) or {}), path[-1]: given}
-    others = {each: value for each, value in personal.items() if each != _lower(name)}
-    return PersonalChange((), name, _fitting(name, json.dumps(merged), team, others))
+    name, old = _name_in_git(path), _names(path, personal)
+    if path not in known_keys(_whole()) and not _NAME_IN_GIT.fullmatch(path[-1]):
+        # Names with capitals or underscores are no names for git: the whole mapping is one value.
+        name = _name_in_git(path[:-1])
+        text, old = json.dumps({**_mapping(key, name, personal), path[-1]: given}), [_lower(name)]
+    others = {each: value for each, value in personal.items() if each not in old}
+    removed = tuple(each for each in old if each != _lower(name))
+    return PersonalChange(removed, name, _fitting(name, text, team, others))
 
 
 def unset_personal(path: Path, personal: Mapping[str, str]) -> PersonalChange:
@@ -184,8 +169,8 @@ def unset_personal(path: Path, personal: Mapping[str, str]) -> PersonalChange:
     if names:
         return PersonalChange(tuple(names))
     name = _name_in_git(path[:-1]) if path not in known_keys(_whole()) else ""
-    merged = parsed_value(name, personal.get(_lower(name), "{}")) if name else None
-    if not isinstance(merged, dict) or path[-1] not in merged:
+    merged = _mapping(name, name, personal)
+    if path[-1] not in merged:
         raise NotFoundError(f"git config does not set {'.'.join(path)}", hint=f"git swarm config {'.'.join(path)}")
     del merged[path[-1]]
     return PersonalChange((), name, json.dumps(merged)) if merged else PersonalChange((name,))
@@ -223,16 +208,22 @@ def _lower(name: str) -> str:
     return f"{head}.{last.lower()}"
 
 
+def _mapping(key: str, name: str, personal: Mapping[str, str]) -> dict[str, Any]:
+    """What an entry that is a whole mapping holds.
+
+    :param key: as an error calls it.
+    """
+    found = parsed_value(key, personal.get(_lower(name), "{}"))
+    return found if isinstance(found, dict) else {}
+
+
 def _names(path: Path, personal: Mapping[str, str]) -> list[str]:
     """Entries of git's configuration that are about a key, or something in it."""
     found = []
     for name in personal:
-        try:
-            own = key_path(_whole(), name.partition(".")[2])
-        except UnknownKeyError:
-            continue
-        if own[: len(path)] == path:
-            found.append(name)
+        with contextlib.suppress(UnknownKeyError):
+            if key_path(_whole(), name.partition(".")[2])[: len(path)] == path:
+                found.append(name)
     return found
 
 
@@ -273,3 +264,136 @@ def _valid(text: str) -> str:
     except SpecError as error:
         raise SpecError(error.problems, hint="git swarm config   (nothing was written)") from error
     return text
+
+
+_Entry = tuple[yaml.Node, yaml.Node]
+
+
+def with_entry(text: str, path: Sequence[str], value: Any) -> str:
+    """
+    :param text: a valid document: a mapping, or nothing but comments.
+    :param path: of keys; mappings that are missing come with it.
+    :raises SpecError: the text is written in a way that cannot be changed like that.
+    """
+    wanted = _copied(_data(text), path)
+    here = wanted
+    for part in path[:-1]:
+        here = here.setdefault(part, {})
+    here[path[-1]] = value
+    mapping, found, rest = _deepest(text, path)
+    if mapping is None:
+        new = text + ("\n" if text and not text.endswith("\n") else "") + f"{_lines(path, value, 0)}\n"
+    elif not rest or not isinstance(mapping, yaml.MappingNode):
+        new = _replaced(text, found, _at(wanted, path[: len(path) - len(rest)]))
+    else:
+        new = _inserted(text, mapping, rest, value)
+    return _checked(new, wanted)
+
+
+def without_entry(text: str, path: Sequence[str]) -> str:
+    """Mappings that get empty go with it.
+
+    :raises NotFoundError: the key is not there.
+    :raises SpecError: as `with_entry`.
+    """
+    _mapping, _found, rest = _deepest(text, path)
+    if rest or not path:
+        raise NotFoundError(f"'{'.'.join(path)}' is not set there", hint="git swarm config")
+    wanted = _copied(_data(text), path)
+    around = [wanted]
+    for part in path[:-1]:
+        around.append(around[-1][part])
+    del around[-1][path[-1]]
+    gone = len(path)
+    while gone > 1 and not around[gone - 1]:
+        gone -= 1
+        del around[gone - 1][path[gone - 1]]
+    mapping, found, _rest = _deepest(text, path[:gone])
+    if mapping is None or found is None:
+        return text
+    if _is_flow(mapping):
+        start, end = mapping.start_mark.index, mapping.end_mark.index
+        return _checked(text[:start] + _flow(around[gone - 1]) + text[end:], wanted)
+    start = text.rfind("\n", 0, found[0].start_mark.index) + 1
+    end = text.find("\n", _content_end(text, found))
+    return _checked(text[:start] + ("" if end < 0 else text[end + 1 :]), wanted)
+
+
+def _deepest(text: str, path: Sequence[str]) -> tuple[yaml.Node | None, _Entry | None, list[str]]:
+    """How far a path leads: the mapping that it ends in, its entry there, and what is missing of the path. Where an
+    entry has no mapping below it, that value stands for the mapping."""
+    mapping: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    found: _Entry | None = None
+    for index, part in enumerate(path):
+        here = found[1] if found is not None else mapping
+        if not isinstance(here, yaml.MappingNode):
+            return here, found, list(path[index:])
+        mapping = here
+        entry = next((pair for pair in here.value if pair[0].value == part), None)
+        if entry is None:
+            return here, found, list(path[index:])
+        found = entry
+    return mapping, found, []
+
+
+def _replaced(text: str, entry: _Entry | None, value: Any) -> str:
+    assert entry is not None  # noqa: S101 - a document is a mapping
+    colon = text.index(":", entry[0].end_mark.index)
+    end = max(_content_end(text, entry), colon + 1)
+    return f"{text[: colon + 1]} {_flow(value)}{text[end:]}"
+
+
+def _inserted(text: str, mapping: yaml.MappingNode, path: Sequence[str], value: Any) -> str:
+    if _is_flow(mapping):
+        nested = value
+        for part in reversed(path[1:]):
+            nested = {part: nested}
+        before = text[: mapping.end_mark.index - 1].rstrip()
+        comma = ", " if mapping.value and not before.endswith(",") else ""
+        return f"{before}{comma}{_flow({path[0]: nested})[1:-1]}{text[mapping.end_mark.index - 1 :]}"
+    end = text.find("\n", _content_end(text, mapping.value[-1]))
+    end = len(text) if end < 0 else end
+    return f"{text[:end]}\n{_lines(path, value, mapping.start_mark.column)}{text[end:]}"
+
+
+def _lines(path: Sequence[str], value: Any, indent: int) -> str:
+    """Nested keys, a line each."""
+    lines = [f"{' ' * (indent + 2 * depth)}{_flow(part)}:" for depth, part in enumerate(path)]
+    return "\n".join(lines) + f" {_flow(value)}"
+
+
+def _flow(value: Any) -> str:
+    """On one line."""
+    return yaml.safe_dump([value], default_flow_style=True, width=sys.maxsize, allow_unicode=True).strip()[1:-1]
+
+
+def _is_flow(node: yaml.Node) -> bool:
+    return bool(getattr(node, "flow_style", False))
+
+
+def _content_end(text: str, entry: _Entry) -> int:
+    """Where the value of an entry ends, without the comments below it."""
+    key, value = entry
+    if isinstance(value, yaml.CollectionNode) and not _is_flow(value) and value.value:
+        last = value.value[-1]
+        return _content_end(text, last if isinstance(last, tuple) else (last, last))
+    end = value.end_mark.index
+    return max(len(text[:end].rstrip()), key.end_mark.index)
+
+
+def _data(text: str) -> Any:
+    return yaml.safe_load(text) or {}
+
+
+def _copied(data: Any, path: Sequence[str]) -> Any:
+    """With mappings of its own along a path; what is no mapping there makes way for one."""
+    if not path or not isinstance(data, dict):
+        return {} if path else data
+    return {**data, path[0]: _copied(data[path[0]], path[1:])} if path[0] in data else dict(data)
+
+
+def _checked(new: str, wanted: Any) -> str:
+    with contextlib.suppress(yaml.YAMLError):
+        if _data(new) == wanted:
+            return new
+    raise SpecError(["this file is written in a way that cannot be edited automatically"], hint="edit it by hand")

@@ -17,10 +17,10 @@ from gitswarm.records.evidence import Evidence
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.record import Record
 from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
-from gitswarm.runner.condition_fields import RUN_FIELDS, STALL_FIELDS, field_problem
 from gitswarm.runner.deciding.decision_facts import situation_of
 from gitswarm.runner.open_run import open_run
 from gitswarm.runner.run_session import RunContext, SilentObserver
+from gitswarm.runner.specs import RUN_FIELDS, STALL_FIELDS, field_problem
 from gitswarm.worktree.shadow import Placement
 from tests.projects import new_project
 from tests.routed import CRITIC, Case, command, drive, flow, step

@@ -118,7 +118,7 @@ def _fail(error: Exception, arguments: list[str]) -> int:
     hint = expected.hint
     if "git swarm resume run-" in hint:
         from gitswarm.cli.runs import reader_here
-        from gitswarm.ledger.shared_runs import onward
+        from gitswarm.ledger.next_command import onward
 
         with suppress(SwarmError, OSError):  # whoever raised an error may not know the hub
             hint = onward(reader_here(), hint)

@@ -17,7 +17,7 @@ from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import spec_fields, timing
+from gitswarm.ledger.stored_json import Timing, spec_fields
 from gitswarm.ledger.work import changed_files
 from gitswarm.records.execution import FORK_OF
 from gitswarm.records.text import shorten
@@ -187,7 +187,7 @@ def _is_fork_of(run: Opened, other: Opened) -> bool:
 
 def _as_executed(run: Opened, record: StepRecord) -> SameStep:
     files = changed_files(run.repository, record.parent, record.commit)
-    took = understood(run, record, record.execution.receipt, timing)
+    took = understood(run, record, record.execution.receipt, Timing.from_json)
     added, deleted = (sum(getattr(file, name) or 0 for file in files) for name in ("insertions", "deletions"))
     return SameStep(record, len(files), added, deleted, took.duration_ms)
 

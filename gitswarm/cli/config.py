@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+from msgspec.structs import asdict
+
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, err, next_lines, out, out_json, out_lines, readable, table
 from gitswarm.cli.invocation import committed_config, read_text, repository_here, unset_hint
@@ -22,7 +24,6 @@ from gitswarm.settings_values import (
     Setting,
     find_key,
     set_personal,
-    setting,
     settings,
     unset_personal,
     with_team_value,
@@ -58,7 +59,7 @@ def config(
     if value is None and not unset:
         found = _of(path, repository)
         if as_json:
-            out_json(found.to_json())
+            out_json(asdict(found))
         else:
             out(_shown(found))
         return
@@ -68,7 +69,7 @@ def config(
     else:
         lines = _write_personal(repository, path, value, ["--global"] if everywhere else [])
     if as_json:
-        out_json(_now(path).to_json())
+        out_json(asdict(_now(path)))
     else:
         out_lines(lines)
 
@@ -84,7 +85,7 @@ def _of(path: tuple[str, ...], repository: Repository) -> Setting:
         if isinstance(each, EntryError) and f"{each.key}.".startswith(f"{key}."):
             raise SpecError(each.problems, hint=unset_hint(repository, each))
         complain(f"ignored: {each.message}", unset_hint(repository, each))
-    return setting(path, team, personal, os.environ)
+    return settings(team, personal, os.environ, path)[0]
 
 
 def _list(repository: Repository, *, as_json: bool) -> None:
@@ -94,7 +95,7 @@ def _list(repository: Repository, *, as_json: bool) -> None:
         complain(f"ignored: {each.message}", unset_hint(repository, each))
     found = [without_secrets(each) for each in settings(team, personal, os.environ)]
     if as_json:
-        out_json([each.to_json() for each in found])
+        out_json([asdict(each) for each in found])
         return
     table(["key", "value", "from"], [[each.key, _shown(each), each.origin] for each in found], stretch=1)
     path = repository.checkout / CONFIG_FILE if repository.checkout is not None else None

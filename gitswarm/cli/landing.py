@@ -18,8 +18,7 @@ from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
-from gitswarm.ledger.next_command import command_to_land
-from gitswarm.ledger.shared_runs import onward
+from gitswarm.ledger.next_command import command_to_land, onward
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.run_spec import LandStrategy

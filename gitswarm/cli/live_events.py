@@ -19,9 +19,9 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import JournalFile, journal_files, journal_folder
 from gitswarm.ledger.journal import OpenJournal, current
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.next_command import onward
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals, stored_events
-from gitswarm.ledger.shared_runs import onward
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.event import TERMINAL_KINDS, LoggedEvent
 from gitswarm.records.execution import RunStatus

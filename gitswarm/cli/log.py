@@ -22,10 +22,9 @@ from gitswarm.cli.runs import (
     step_outcome,
 )
 from gitswarm.cli.terminal import terminal_width
-from gitswarm.ledger.last_tests import command_summary, evidence_of_command
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import Timing, status_reasons, timings
+from gitswarm.ledger.stored_json import Timing, command_summary, evidence_of_command, status_reasons, timings
 from gitswarm.records.text import columns, shorten
 
 

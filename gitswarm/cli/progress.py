@@ -27,10 +27,9 @@ from gitswarm.cli.runs import mark, step_name, step_outcome
 from gitswarm.cli.terminal import is_narrow, painted, text_width
 from gitswarm.cli.transcript import retry_in_words
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.last_tests import command_summary, evidence_of_command
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import RUNS_COMMANDS
+from gitswarm.ledger.stored_json import RUNS_COMMANDS, command_summary, evidence_of_command
 from gitswarm.ledger.work import worked_ms
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.evidence import extra_run_words

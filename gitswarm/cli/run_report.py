@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import convert
+
 from gitswarm.cli.decisions import turn_of
 from gitswarm.cli.report_model import (
     CostLine,
@@ -27,7 +29,7 @@ from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.reading import RunEnd, StepFiles, history, run_spec, step_files
-from gitswarm.ledger.stored_json import spec_fields, tool_calls
+from gitswarm.ledger.stored_json import ReceiptFields, spec_fields
 from gitswarm.ledger.work import Bill, CountedFile, Sum, bills, changed_files, changing_steps, summed, worked_ms
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import RUNS_FOLDER, Result, RunStatus, Status, shortest
@@ -358,9 +360,9 @@ def _outcome(concern: str, since: list[StepFiles]) -> str:
 
 def refusals_of(steps: list[StepFiles]) -> tuple[Refusal, ...]:
     return tuple(
-        Refusal(each.name, each.record.number, call.tool, call.wanted, call.blocked_reason)
+        Refusal(each.name, each.record.number, call.tool, call.wanted, call.blocked_reason or "")
         for each in steps
-        for call in tool_calls(each.receipt)
+        for call in convert(each.receipt or {}, ReceiptFields).tool_calls
         if call.blocked
     )
 

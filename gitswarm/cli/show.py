@@ -43,17 +43,16 @@ from gitswarm.cli.runs import (
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import find_run, find_step
-from gitswarm.ledger.last_tests import command_summary, is_of_tests
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import (
+    EnvelopeFields,
+    EvidenceFields,
+    ReceiptFields,
+    Timing,
+    command_summary,
     decisions_after,
-    failed_output,
-    hosts_of,
-    sandbox_of,
-    status_reason,
-    timing,
-    tool_calls,
+    is_of_tests,
 )
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.text import shorten
@@ -122,8 +121,8 @@ def whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
             ("evidence", execution.evidence),
         )
     }
-    took = understood(opened, record, execution.receipt, timing)
-    failed = failed_output(stored["receipt"])
+    took = understood(opened, record, execution.receipt, Timing.from_json)
+    failed = understood(opened, record, execution.receipt, ReceiptFields.from_json).failed_output
     output: list[JsonValue] | None = list(tail(failed)) if failed is not None else None
     return {
         **log_entry(opened, record, took),
@@ -138,24 +137,26 @@ def _decisions(opened: Opened, record: StepRecord) -> list[dict[str, JsonValue]]
 
 
 def _show_step(opened: Opened, record: StepRecord) -> None:
-    whole = whole_step(opened, record)
+    whole, execution = whole_step(opened, record), record.execution
     envelope, evidence = whole["envelope"], whole["evidence"]
+    receipt = understood(opened, record, execution.receipt, ReceiptFields.from_json)
+    proven = understood(opened, record, execution.evidence, EvidenceFields.from_json)
     outcome = step_outcome(record)
     out(f"{mark(outcome)} {step_name(record)}  {outcome}  commit {record.commit[:12]}  (#{record.number})")
     _field("by", executed_by(record))
     used = f"{record.tokens} tokens, {money(record.cost_usd)}"
     _field("took", f"{duration(int(str(whole['duration_ms'])))}, {used}")
-    _show_containment(whole["receipt"])
-    _field("summary", command_summary(record, evidence))
-    reason = status_reason(envelope, record.summary)
+    _show_containment(receipt)
+    _field("summary", command_summary(record, proven))
+    reason = understood(opened, record, execution.envelope, EnvelopeFields.from_json).reason(record.summary)
     if reason is not None:
         _field("because", reason)
     for kind in ("concerns", "blockers", "artifacts"):
         for item in within(envelope, kind):
             _field(kind[:-1], str(item))
-    _show_denied(whole["receipt"])
+    _show_denied(receipt)
     if isinstance(evidence, dict):
-        _show_evidence(evidence, of_tests=is_of_tests(opened.repository, opened.state, record, evidence))
+        _show_evidence(evidence, of_tests=is_of_tests(opened.repository, opened.state, record, proven))
     output = within(whole, "output")
     for number, line in enumerate(output):
         out(f"  {'' if number else 'output':<9} {line}")
@@ -178,19 +179,19 @@ def _led_to(taken: dict[str, JsonValue]) -> str:
     return f"{taken['to_step'] or 'the end'} ({prefix}{source})"
 
 
-def _show_containment(receipt: JsonValue) -> None:
-    name, hosts = sandbox_of(receipt), hosts_of(receipt)
+def _show_containment(receipt: ReceiptFields) -> None:
+    name, hosts = receipt.sandbox, receipt.network
     if name is not None:
         reached = "open" if hosts and "*" in hosts else ", ".join(hosts or ()) or "none"
         _field("sandbox", name if hosts is None else f"{name}, network: {reached}")
 
 
-def _show_denied(receipt: JsonValue) -> None:
+def _show_denied(receipt: ReceiptFields) -> None:
     """What the agent wanted to do, and the policy did not let it."""
-    for call in tool_calls(receipt):
+    for call in receipt.tool_calls:
         if call.blocked:
             _field("denied", f"{call.tool} {shorten(call.wanted, 60)}")
-            _field("", call.blocked_reason)
+            _field("", call.blocked_reason or "")
 
 
 def _show_evidence(evidence: dict[str, JsonValue], *, of_tests: bool) -> None:

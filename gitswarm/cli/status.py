@@ -57,9 +57,9 @@ from gitswarm.ledger.hub_archive import archived_on_hub, overviews_on_hub
 from gitswarm.ledger.kept_overviews import archived_overview, kept_overviews
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
+from gitswarm.ledger.next_command import onward
 from gitswarm.ledger.overview import ApprovalFields, OpenInterruption, RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch
-from gitswarm.ledger.shared_runs import onward
 from gitswarm.records.execution import RUNS_FOLDER, RunStatus
 from gitswarm.records.text import columns as width
 from gitswarm.worktree.disk_use import disk_bytes

@@ -34,10 +34,10 @@ from gitswarm.ledger.approval import LandedAs, newest_landing
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import find_on_hub
+from gitswarm.ledger.next_command import is_shared, onward
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.rescue import rescue_branch
-from gitswarm.ledger.shared_runs import is_shared, onward
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RunStatus

@@ -35,7 +35,7 @@ from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import timing
+from gitswarm.ledger.stored_json import Timing
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.evidence import extra_run_words
 from gitswarm.records.execution import RunStatus
@@ -96,7 +96,7 @@ def _done(opened: Opened, record: StepRecord) -> Line:
         lines += [f"{kind[:-1]}: {item}" for item in envelope.get(kind) or ()]
     for name, value in (evidence.get("operation") or {}).items():
         lines += [f"{name}: {value}"] if isinstance(value, str | int | float) and value else []
-    started = understood(opened, record, execution.receipt, timing).started_at
+    started = understood(opened, record, execution.receipt, Timing.from_json).started_at
     return {"timestamp": started, "role": execution.agent, "content": "\n".join(lines)}
 
 

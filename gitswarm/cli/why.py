@@ -34,11 +34,11 @@ from gitswarm.ledger.approval import newest_landing
 from gitswarm.ledger.archive import discarded_runs
 from gitswarm.ledger.blame import Origin, origins
 from gitswarm.ledger.finding import all_runs, find_run
-from gitswarm.ledger.last_tests import command_summary, evidence_of_command, is_of_tests
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import standing_decision, step_files
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import command_summary, evidence_of_command, is_of_tests
 from gitswarm.records.execution import RUN_ID
 from gitswarm.records.routing import Action
 from gitswarm.records.text import columns, shorten

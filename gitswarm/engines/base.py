@@ -17,7 +17,7 @@ from gitswarm.records.event import Event, TranscriptLine
 from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.execution import Execution, Result
 from gitswarm.records.receipt import EngineOutcome, Tokens, ToolCall
-from gitswarm.records.route_question import RouteAnswer, RouteQuestion
+from gitswarm.records.routing import RouteAnswer, RouteQuestion
 from gitswarm.records.safety import Decide, Deny, Scrub, Verdict
 from gitswarm.specs.compile import Prompt
 

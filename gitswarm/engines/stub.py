@@ -42,7 +42,7 @@ from gitswarm.records.gate_decision import (
 from gitswarm.records.guidance import Learnings, Proposals
 from gitswarm.records.receipt import EngineOutcome, Tokens
 from gitswarm.records.record import Clock, Record
-from gitswarm.records.route_question import RouteAnswer, RouteQuestion
+from gitswarm.records.routing import RouteAnswer, RouteQuestion
 from gitswarm.records.worklists import (
     AcceptanceCriterion,
     AcMatrix,

@@ -3,14 +3,12 @@ the chain counts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.finding import step_json
 from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.state import RunState, replay
@@ -145,41 +143,3 @@ def _is_genuine(repository: RepositoryReader, record: StepRecord) -> bool:
     records = (execution.receipt, execution.envelope, execution.events)
     written = [(objects.entry(record.tree, path), objects.entry(before, path)) for path in records]
     return all(found is not None and found != earlier for found, earlier in written)
-
-
-LAND = "land"
-RESET = "reset"
-_AT_THE_END = (RESET, "gate", "deploy")
-"""Flows that come after the work; no reset begins within the last two."""
-
-
-class LandingConflict(Struct, frozen=True):
-    """What `land` reported, and the files in which target and run change the same places."""
-
-    summary: str
-    files: tuple[str, ...]
-
-
-def standing_conflict(repository: RepositoryReader, state: RunState) -> LandingConflict | None:
-    """The conflict that the code which the run has now met when it was to land; None: it met none, or was approved
-    again since."""
-    latest = latest_approval(repository, state)
-    if latest is None or latest.kind is not ApprovalKind.VOIDS:
-        return None
-    record = next((each for each in state.steps if each.commit == latest.commit), None)
-    if record is None or record.step != LAND or not is_code(repository, record.tree, state.tip_tree):
-        return None
-    envelope = step_json(repository, state, record, record.execution.envelope)
-    return LandingConflict(record.summary, tuple(map(str, envelope.get("blockers", ()))))
-
-
-def command_after_conflict(state: RunState, flows: Sequence[str], target: str) -> str:
-    """The command that leads out of a conflict: back to before the landing, where the run has the flow that merges
-    what its target got; else the same task again, on the commit that the target has now."""
-    run = state.layout.run_id
-    steps = [
-        each for each in state.steps if not each.by_command and each.flow in flows and each.flow not in _AT_THE_END
-    ]
-    if RESET in flows and steps and not state.shared:
-        return f"git swarm rollback {steps[-1].number} --run {run}   (then git swarm resume {run}: reset merges)"
-    return f"git swarm start {' '.join(flows)} -m '…'   (on the current {target})"

@@ -3,11 +3,10 @@ tell."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -169,15 +168,6 @@ def parsed(parse: Callable[[bytes], T], content: bytes, layout: RunLayout, where
         raise CorruptError(
             f"{where} is not what git-swarm wrote there", hint=f"git swarm resume {layout.run_id}"
         ) from error
-
-
-def step_json(repository: RepositoryReader, state: RunState, record: StepRecord, path: str) -> Any:
-    """The JSON in a file of a step's commit; {} where it has no such file.
-
-    :raises CorruptError: it is not what we wrote.
-    """
-    content = repository.objects.file(record.tree, path) or b"{}"
-    return parsed(json.loads, content, state.layout, f"{record.commit[:12]}:{path}")
 
 
 def events_path(layout: RunLayout, trailers: Mapping[str, str]) -> str:

@@ -26,13 +26,13 @@ from gitswarm.git.owners import locks_folder, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import OVERVIEW, archived_file, printed_objects
 from gitswarm.ledger.layout import RunLayout, run_of
+from gitswarm.ledger.next_command import shared_runs
 from gitswarm.ledger.overview import (
     Listed,
     RunOverview,
     overview,
     overviews,
 )
-from gitswarm.ledger.shared_runs import shared_runs
 from gitswarm.records.execution import BRANCH_PREFIX
 
 if TYPE_CHECKING:

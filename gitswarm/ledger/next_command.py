@@ -1,25 +1,36 @@
-"""What to type next for a run, by how it stands."""
+"""What to type next for a run, by how it stands, after a conflict too; with `--hub` for runs of this clone that are on
+a hub, each of which has a mark in a local file."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from gitswarm.errors import NotFoundError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import (
-    LAND,
     ApprovalKind,
-    command_after_conflict,
     is_code,
     latest_approval,
     newest_landing,
     standing_approval,
-    standing_conflict,
 )
-from gitswarm.ledger.layout import KERNEL
-from gitswarm.ledger.shared_runs import onward
+from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import DecisionFields, SpecFields, decisions_after, spec_fields
+from gitswarm.ledger.stored_json import (
+    DecisionFields,
+    EnvelopeFields,
+    SpecFields,
+    decisions_after,
+    spec_fields,
+    step_fields,
+)
 from gitswarm.records.budget import option_in
-from gitswarm.records.execution import RunStatus, Status
+from gitswarm.records.execution import RUN_ID, RunStatus, Status
 
 _DEPLOY = "deploy"
 
@@ -136,3 +147,87 @@ def _accepting(state: RunState) -> str:
     """How a person takes on all that blocks: fewer are refused."""
     ids = " ".join(f"--accept '{concern.id}=WHY'" for concern in state.blocking)
     return f"git swarm approve {state.layout.run_id} {ids}"
+
+
+LAND = "land"
+RESET = "reset"
+_AT_THE_END = (RESET, "gate", "deploy")
+"""Flows that come after the work; no reset begins within the last two."""
+
+
+class LandingConflict(Struct, frozen=True):
+    """What `land` reported, and the files in which target and run change the same places."""
+
+    summary: str
+    files: tuple[str, ...]
+
+
+def standing_conflict(repository: RepositoryReader, state: RunState) -> LandingConflict | None:
+    """The conflict that the code which the run has now met when it was to land; None: it met none, or was approved
+    again since."""
+    latest = latest_approval(repository, state)
+    if latest is None or latest.kind is not ApprovalKind.VOIDS:
+        return None
+    record = next((each for each in state.steps if each.commit == latest.commit), None)
+    if record is None or record.step != LAND or not is_code(repository, record.tree, state.tip_tree):
+        return None
+    envelope = step_fields(repository, state, record, record.execution.envelope, EnvelopeFields)
+    return LandingConflict(record.summary, envelope.blockers)
+
+
+def command_after_conflict(state: RunState, flows: Sequence[str], target: str) -> str:
+    """The command that leads out of a conflict: back to before the landing, where the run has the flow that merges
+    what its target got; else the same task again, on the commit that the target has now."""
+    run = state.layout.run_id
+    steps = [
+        each for each in state.steps if not each.by_command and each.flow in flows and each.flow not in _AT_THE_END
+    ]
+    if RESET in flows and steps and not state.shared:
+        return f"git swarm rollback {steps[-1].number} --run {run}   (then git swarm resume {run}: reset merges)"
+    return f"git swarm start {' '.join(flows)} -m '…'   (on the current {target})"
+
+
+FOLDER = "shared"
+_RESUME = re.compile(rf"git swarm resume ({RUN_ID.pattern})(?! --hub)")
+
+
+def mark_shared(repository: RepositoryReader, layout: RunLayout) -> None:
+    """Says that the run was pushed from here, or came from there. Safe to repeat."""
+    file = _mark(repository, layout.run_id)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+
+
+def is_shared(repository: RepositoryReader, run_id: str) -> bool:
+    """Whether it is on a hub that this clone still has."""
+    return _mark(repository, run_id).exists() and _has_hub(repository)
+
+
+def shared_runs(repository: RepositoryReader) -> list[str]:
+    folder = repository.swarm_dir / FOLDER
+    marks = [mark.name for mark in folder.iterdir()] if folder.is_dir() else []
+    return marks if marks and _has_hub(repository) else []
+
+
+def _has_hub(repository: RepositoryReader) -> bool:
+    from gitswarm.git.remote import configured_hub  # noqa: PLC0415 - few runs are shared
+
+    try:
+        return bool(configured_hub(repository))
+    except NotFoundError:
+        return False
+
+
+def with_hub(hint: str) -> str:
+    """Every `git swarm resume RUN` in it with `--hub`."""
+    return _RESUME.sub(r"git swarm resume \1 --hub", hint)
+
+
+def onward(repository: RepositoryReader, hint: str) -> str:
+    """A hint, where it resumes a shared run with `--hub`."""
+    found = _RESUME.search(hint)
+    return with_hub(hint) if found is not None and is_shared(repository, found[1]) else hint
+
+
+def _mark(repository: RepositoryReader, run_id: str) -> Path:
+    return repository.swarm_dir / FOLDER / run_id

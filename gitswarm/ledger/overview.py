@@ -14,29 +14,37 @@ from gitswarm.git.owners import owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import (
     ApprovalKind,
-    LandingConflict,
     is_code,
     latest_approval,
     newest_landing,
     standing_approval,
+)
+from gitswarm.ledger.finding import journal_files, journal_folder
+from gitswarm.ledger.layout import KERNEL, RunLayout
+from gitswarm.ledger.next_command import (
+    LandingConflict,
+    decision_at_end,
+    failed_landing,
+    never_lands,
+    newest_decision,
+    next_command,
     standing_conflict,
 )
-from gitswarm.ledger.finding import journal_files, journal_folder, step_json
-from gitswarm.ledger.last_tests import LastTests, last_tests
-from gitswarm.ledger.layout import KERNEL, RunLayout
-from gitswarm.ledger.next_command import decision_at_end, failed_landing, never_lands, newest_decision, next_command
 from gitswarm.ledger.spent import Payments, changed_limits, payments, uses
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.stored_json import (
     ConcernFields,
     DecisionFields,
+    EnvelopeFields,
     FrameFields,
+    LastTests,
+    ReceiptFields,
     SpecFields,
     concern_fields,
-    limited_until,
-    sandbox_of,
+    last_tests,
     spec_fields,
     standing_after,
+    step_fields,
 )
 from gitswarm.records.budget import spent_words, total
 from gitswarm.records.execution import REPLAY_OF, Result, RunStatus, Status
@@ -208,9 +216,8 @@ def _question(repository: RepositoryReader, state: RunState) -> str | None:
     """What a paused run waits for: what blocks its last step, else why the run was paused."""
     last = state.last_step
     if last is not None and last.status is Status.BLOCKED:
-        envelope = step_json(repository, state, last, last.execution.envelope)
-        blockers = [str(each) for each in envelope.get("blockers", ())]
-        return "; ".join(blockers) or last.summary
+        envelope = step_fields(repository, state, last, last.execution.envelope, EnvelopeFields)
+        return "; ".join(envelope.blockers) or last.summary
     taken = decision_at_end(repository, state)
     return taken.reason if taken is not None and taken.to_step is None else None
 
@@ -300,10 +307,14 @@ def _last_error(repository: RepositoryReader, state: RunState) -> str | None:
         return None
     if last.result is Result.FAILED:
         return last.summary
-    receipt = step_json(repository, state, last, last.execution.receipt) if state.end is RunStatus.PAUSED else None
-    return last.summary if limited_until(receipt) is not None else None
+    if state.end is not RunStatus.PAUSED:
+        return None
+    receipt = step_fields(repository, state, last, last.execution.receipt, ReceiptFields)
+    return last.summary if receipt.limited_until is not None else None
 
 
 def _sandbox(repository: RepositoryReader, state: RunState) -> str | None:
     last = next((step for step in reversed(state.steps) if step.engine not in (KERNEL, "human")), None)
-    return sandbox_of(step_json(repository, state, last, last.execution.receipt)) if last is not None else None
+    if last is None:
+        return None
+    return step_fields(repository, state, last, last.execution.receipt, ReceiptFields).sandbox

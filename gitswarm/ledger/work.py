@@ -14,7 +14,7 @@ from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.spent import payments
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import Timing, timing
+from gitswarm.ledger.stored_json import Timing
 from gitswarm.records.execution import RUNS_FOLDER, Result
 from gitswarm.records.text import Spent
 
@@ -140,7 +140,7 @@ def _timed(
     receipts = repository.objects.files_of([(record.tree, record.execution.receipt) for record in records])
     for record, receipt in zip(records, receipts, strict=True):
         where = f"{record.commit[:12]}:{record.execution.receipt}"
-        found = parsed(timing, receipt, state.layout, where) if receipt is not None else Timing("", 0)
+        found = parsed(Timing.from_json, receipt, state.layout, where) if receipt is not None else Timing("", 0)
         yield record, found.started_at, found.duration_ms
 
 

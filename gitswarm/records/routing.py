@@ -1,13 +1,18 @@
+"""A decision where a run goes: candidates, choice and its record; what a navigator is asked, and answers."""
+
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
+from msgspec import Struct, field
 from pydantic import Field, JsonValue
 from pydantic.json_schema import SkipJsonSchema
 
 from gitswarm.records.event import Event
 from gitswarm.records.execution import Status
+from gitswarm.records.receipt import Tokens
 from gitswarm.records.record import Record
 
 
@@ -365,3 +370,28 @@ class Decision(Choice):
     def choice(self) -> Choice:
         """The choice without its place, to record it again elsewhere."""
         return Choice.model_validate(self.model_dump(include=set(Choice.model_fields)))
+
+
+class RouteQuestion(Struct, frozen=True):
+    """What a navigator is asked. `schema` is the JSON schema of its answer."""
+
+    prompt: str
+    schema: Mapping[str, JsonValue]
+    timeout_s: float
+
+
+class RouteAnswer(Struct, frozen=True):
+    """`value`: JSON, or the text that came instead; None: nothing to say. `cost_usd` in US dollars, None: unknown.
+    `problem`: why there is no answer, where one was asked for."""
+
+    value: JsonValue = None
+    tokens: Tokens = field(default_factory=Tokens)
+    cost_usd: float | None = 0.0
+    problem: str | None = None
+
+
+Ask = Callable[[RouteQuestion], RouteAnswer]
+"""Asks a navigator.
+
+:raises TimeoutError: there was no answer in time.
+"""

@@ -10,9 +10,9 @@ from msgspec import Struct, field
 from gitswarm.records.event import Event
 from gitswarm.records.execution import Result, Status
 from gitswarm.records.gate_decision import GateVerdict
-from gitswarm.records.route_question import Ask
 from gitswarm.records.routing import (
     Action,
+    Ask,
     Candidate,
     Choice,
     ConditionTrace,

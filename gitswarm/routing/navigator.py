@@ -12,7 +12,6 @@ from pydantic import JsonValue, ValidationError
 
 from gitswarm.records.envelope import Confidence
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.route_question import RouteAnswer, RouteQuestion
 from gitswarm.records.routing import (
     Action,
     Candidate,
@@ -22,6 +21,8 @@ from gitswarm.records.routing import (
     NavigatorUse,
     Node,
     Proposal,
+    RouteAnswer,
+    RouteQuestion,
     RoutingMode,
     RoutingSignal,
     RoutingSource,

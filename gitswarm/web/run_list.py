@@ -12,9 +12,9 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import archived_runs
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.kept_overviews import archived_overview
+from gitswarm.ledger.next_command import onward
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch
-from gitswarm.ledger.shared_runs import onward
 
 _MOST = 50
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 from pydantic import JsonValue
 
@@ -21,12 +21,20 @@ from gitswarm.errors import NotFoundError
 from gitswarm.ledger.archive import is_read_from_archive
 from gitswarm.ledger.finding import find_step, journal_files, journal_folder, parsed, whole_lines
 from gitswarm.ledger.journal import read_lines
-from gitswarm.ledger.last_tests import command_summary, evidence_of_command, is_of_tests
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.reading import RunEnd, history, run_spec
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import CallFields, Timing, timings, tool_calls
+from gitswarm.ledger.stored_json import (
+    CallFields,
+    EvidenceFields,
+    ReceiptFields,
+    Timing,
+    command_summary,
+    evidence_of_command,
+    is_of_tests,
+    timings,
+)
 from gitswarm.ledger.work import CountedFile, changed_files
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.routing import Decision
@@ -149,7 +157,7 @@ class Row(Struct, frozen=True):
     record: StepRecord
     took: Timing
     summary: str
-    calls: list[CallFields]
+    calls: tuple[CallFields, ...]
     decision: Decision | None
     turn: str | None
 
@@ -247,7 +255,7 @@ def _row(opened: Opened, record: StepRecord, took: Timing, decision: Decision | 
         record=record,
         took=took,
         summary=command_summary(record, evidence_of_command(opened.repository, opened.state, record)),
-        calls=tool_calls(json.loads(receipt)) if receipt is not None else [],
+        calls=ReceiptFields.from_json(receipt).tool_calls if receipt is not None else (),
         decision=decision,
         turn=turn.text if turn is not None else None,
     )
@@ -333,7 +341,8 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
             detail = replace(detail, text="\n".join(step_lines(opened, record)))
         case _:
             evidence = whole["evidence"]
-            of_tests = isinstance(evidence, dict) and is_of_tests(opened.repository, opened.state, record, evidence)
+            proven = convert(evidence, EvidenceFields)
+            of_tests = is_of_tests(opened.repository, opened.state, record, proven)
             detail = replace(detail, topics=topics(whole["envelope"], evidence, of_tests=of_tests))
     return detail
 

@@ -29,8 +29,7 @@ from gitswarm.engines.claude.transports import CliTransport
 from gitswarm.ledger.reading import parse_note, render_entry
 from gitswarm.records.execution import Status
 from gitswarm.records.receipt import Tokens
-from gitswarm.records.route_question import Ask, RouteAnswer
-from gitswarm.records.routing import Choice, Decision, RoutingMode, RoutingSignal
+from gitswarm.records.routing import Ask, Choice, Decision, RouteAnswer, RoutingMode, RoutingSignal
 from gitswarm.resources import bundled
 from gitswarm.routing.choices import Situation
 from gitswarm.routing.driver import decide

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gitswarm.engines.base import RouteTerms
-from gitswarm.records.route_question import RouteQuestion
+from gitswarm.records.routing import RouteQuestion
 from tests.claude.runs import Played, reaching, scripted
 from tests.claude.stage import KEY, LOGIN, MODEL, SCHEMA, Stage, by, engine_of, quick, request_for
 from tests.conftest import Project

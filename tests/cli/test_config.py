@@ -12,8 +12,7 @@ import pytest
 from gitswarm.cli.candidates import candidates, config_keys
 from gitswarm.settings import CONFIG_FILE, config_with, load_config
 from gitswarm.settings_personal import known_keys
-from gitswarm.settings_values import with_team_value
-from gitswarm.specs.yaml_entry import with_entry, without_entry
+from gitswarm.settings_values import with_entry, with_team_value, without_entry
 from tests.conftest import Project
 from tests.projects import ask, new_project
 from tests.tables import table

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines.base import RouteTerms
 from gitswarm.engines.gemini.settings_home import SettingsHome, as_prompt
-from gitswarm.records.route_question import RouteQuestion
+from gitswarm.records.routing import RouteQuestion
 from tests.gemini.conftest import Stage
 from tests.loopback.api import say
 from tests.loopback.replies import always, bash, handed_over, working

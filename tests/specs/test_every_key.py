@@ -15,8 +15,7 @@ import yaml
 from msgspec import structs
 
 from gitswarm.records.execution import Result, Status
-from gitswarm.records.route_question import RouteAnswer, RouteQuestion
-from gitswarm.records.routing import Frame, HumanPolicy, RoutingMode, StallState
+from gitswarm.records.routing import Frame, HumanPolicy, RouteAnswer, RouteQuestion, RoutingMode, StallState
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.resources import bundled
 from gitswarm.routing.choices import ForkBranch, Progress, Rules, Situation, Transitions

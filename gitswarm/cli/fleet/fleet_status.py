@@ -36,7 +36,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.kept_overviews import kept_overviews
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease
-from gitswarm.ledger.shared_runs import with_hub
+from gitswarm.ledger.next_command import with_hub
 from gitswarm.records.execution import OVER, RunStatus
 from gitswarm.records.text import usd
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, is_given_up, read_queue

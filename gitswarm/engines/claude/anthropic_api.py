@@ -18,7 +18,7 @@ from gitswarm.engines.agent_session import token_cost
 from gitswarm.engines.claude.provider import ClaudeProfile, DirectAccess
 from gitswarm.errors import EngineMissingError, SwarmError
 from gitswarm.records.receipt import Tokens
-from gitswarm.records.route_question import RouteAnswer, RouteQuestion
+from gitswarm.records.routing import RouteAnswer, RouteQuestion
 
 if TYPE_CHECKING:
     import httpx2

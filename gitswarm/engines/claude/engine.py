@@ -54,7 +54,7 @@ from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.receipt import EngineOutcome, Tokens, ToolSource
 from gitswarm.records.record import Clock
-from gitswarm.records.route_question import RouteAnswer, RouteQuestion
+from gitswarm.records.routing import RouteAnswer, RouteQuestion
 
 _HANDING_OVER = ("ok", "max_turns", "denied")
 """How work may have ended that can be handed over."""

@@ -26,7 +26,7 @@ from gitswarm.engines.claude.claude_code import INSTALL_SDK, ClaudeSettings
 from gitswarm.engines.claude.messages import SUBAGENT_TOOLS, ProcessExit, SessionEvent, read_line
 from gitswarm.engines.claude.provider import ClaudeProfile, bring_login, config_folder
 from gitswarm.engines.hook_server import HOOK_S, AnswersHooks, hook_command, serve_hooks
-from gitswarm.records.route_question import RouteQuestion
+from gitswarm.records.routing import RouteQuestion
 
 LINE_BYTES = 64 << 20
 _REAP_S = 5.0

@@ -45,7 +45,7 @@ from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.budget import time_words
 from gitswarm.records.receipt import EngineOutcome, Tokens
-from gitswarm.records.route_question import RouteAnswer, RouteQuestion
+from gitswarm.records.routing import RouteAnswer, RouteQuestion
 from gitswarm.records.safety import Decide
 
 _PROVIDER = "https://generativelanguage.googleapis.com"

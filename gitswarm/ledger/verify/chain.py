@@ -16,7 +16,6 @@ from gitswarm.ledger.message import FORMATS, SCISSORS, Kind, parse_message
 from gitswarm.ledger.state import REBASED, REBASED_FROM, RunBase, copied_message
 from gitswarm.ledger.verify.commit_reader import ChainCommit, Link, Mismatch
 from gitswarm.ledger.verify.run_files import CommitFiles
-from gitswarm.ledger.verify.run_notes import RunNotes
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.execution import RUN_ID, RUNS_FOLDER
 
@@ -239,20 +238,6 @@ def executed_chain(objects: SealedObjects, chain: Chain) -> Chain:
     if first.trailers.get("Swarm-Kind") == Kind.RUN and first.commit.parents:
         found.base = first.commit.parents[0]
     return _with_bases(found)
-
-
-def check_copied_notes(chain: Chain, notes: RunNotes) -> Iterator[Mismatch]:
-    """A copy has the notes of its commit; what was decided after it may follow."""
-    for item in chain.commits:
-        executed, copy = item.id, chain.copies.get(item.id)
-        if copy is None:
-            continue
-        events = {(notes.events or {}).get(name) for name in (executed, copy)} - {None}
-        if len(events) > 1:
-            yield item.finding("notes", f"the events note of its copy {copy[:12]} is another one")
-        made, own = ((notes.routing or {}).get(name) for name in (copy, executed))
-        if own is not None and not (made is not None and made.content.startswith(own.content)):
-            yield item.finding("notes", f"the routing note of its copy {copy[:12]} begins otherwise")
 
 
 def _copied_from(objects: SealedObjects, item: ChainCommit, found: Chain) -> ChainCommit:

@@ -21,7 +21,6 @@ from gitswarm.ledger.verify.chain import (
     Chain,
     ChainCounts,
     StepKey,
-    check_copied_notes,
     check_numbers,
     check_replay,
     check_start,
@@ -31,14 +30,18 @@ from gitswarm.ledger.verify.chain import (
 from gitswarm.ledger.verify.commit_reader import CHECKS, ChainCommit, Check, Link, LinkReader, Mismatch, Report
 from gitswarm.ledger.verify.commit_record import check_events, check_trailers
 from gitswarm.ledger.verify.run_files import CommitFiles, FileReader, check_paths, check_payloads
-from gitswarm.ledger.verify.run_notes import RunNotes, check_decision, check_notes, missing_notes
 from gitswarm.ledger.verify.run_refs import (
+    RunNotes,
     Statement,
     check_approvals,
+    check_copied_notes,
+    check_decision,
     check_landings,
+    check_notes,
     check_ref,
     interrupted,
     landings_anywhere,
+    missing_notes,
     noted,
     read_notes,
     remote_tips,

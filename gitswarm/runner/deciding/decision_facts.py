@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from msgspec import convert
 from msgspec.structs import replace
 from pydantic import JsonValue
 
@@ -15,12 +16,11 @@ from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, StepRecord
-from gitswarm.ledger.stored_json import limited_until
+from gitswarm.ledger.stored_json import ReceiptFields
 from gitswarm.records.evidence import Concern
 from gitswarm.records.execution import RUNS_FOLDER, Result
 from gitswarm.records.gate_decision import GateVerdict
-from gitswarm.records.route_question import Ask, RouteAnswer, RouteQuestion
-from gitswarm.records.routing import Choice, ForkState, RoutingMode, StallState
+from gitswarm.records.routing import Ask, Choice, ForkState, RouteAnswer, RouteQuestion, RoutingMode, StallState
 from gitswarm.records.text import usd
 from gitswarm.routing.choices import (
     MAX_FINDING_REPEATS,
@@ -93,7 +93,7 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
         rules=rules,
         progress=progress,
         ask=_navigator(session, record) if limit_reached(session, state, record.flow) is None else None,
-        limited_until=limited_until(context["receipt"]),
+        limited_until=convert(context["receipt"], ReceiptFields).limited_until,
         unproven=unproven(session, state, record),
         untested=partial(untested, session, state),
         diverged=partial(diverged, session, state),

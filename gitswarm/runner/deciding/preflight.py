@@ -4,7 +4,6 @@ moved.
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from gitswarm.ledger.spent import changed_limits, uses
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
+from gitswarm.ledger.stored_json import ReceiptFields
 from gitswarm.records.budget import UNLIMITED, BudgetLimits, Reached, Total, left, reached, total
 from gitswarm.records.execution import Result
 from gitswarm.records.routing import Action, Choice, Continuation, Decision, RoutingSource, Supersedes
@@ -164,8 +164,7 @@ def _is_cut_short(session: Session, record: StepRecord, decision: Decision) -> b
     if decision.failed and record.result is Result.FAILED:
         return True
     content = session.repository.objects.file(record.tree, record.execution.receipt) or b"{}"
-    outcome = json.loads(content).get("outcome")
-    return isinstance(outcome, dict) and outcome.get("kind") == "budget"
+    return ReceiptFields.from_json(content).outcome.get("kind") == "budget"
 
 
 _MOST_RESETS = 3

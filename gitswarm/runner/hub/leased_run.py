@@ -15,9 +15,9 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.hub_archive import archived_on_hub
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_here, refs_to_push
+from gitswarm.ledger.next_command import mark_shared, with_hub
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals
-from gitswarm.ledger.shared_runs import mark_shared, with_hub
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.record import Clock
 from gitswarm.runner.run_processes import Request, RequestKind

@@ -16,7 +16,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.hub_archive import archived_on_hub
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_here, refs_to_push
-from gitswarm.ledger.shared_runs import mark_shared
+from gitswarm.ledger.next_command import mark_shared
 from gitswarm.ledger.state import replay
 from gitswarm.records.record import Clock, timestamp
 from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub

@@ -11,9 +11,9 @@ from msgspec import Struct
 from gitswarm.errors import GitFailedError, SwarmError
 from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.ledger.approval import ApprovalKind, code_tree, latest_approval, standing_approval
-from gitswarm.ledger.last_tests import last_tests
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
+from gitswarm.ledger.stored_json import last_tests
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import AcceptedConcern, Concern, DiffSummary, concern_id
 from gitswarm.records.execution import RUNS_FOLDER, RunStatus, Status

@@ -17,8 +17,9 @@ from gitswarm.engines.command import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
 from gitswarm.git.as_user import output_of
 from gitswarm.git.merge import Merged
-from gitswarm.ledger.approval import LAND, LANDING, ApprovalKind, LandedAs, command_after_conflict, last_landing
+from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs, last_landing
 from gitswarm.ledger.layout import KERNEL
+from gitswarm.ledger.next_command import LAND, command_after_conflict
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.commit_reader import Mismatch
 from gitswarm.ledger.verify.verifier import verify_run

@@ -9,12 +9,11 @@ from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import (
     ApprovalKind,
     RecordedApproval,
-    command_after_conflict,
     latest_approval,
     standing_approval,
-    standing_conflict,
 )
 from gitswarm.ledger.merging import Landing, common_bases, landings, merged_code
+from gitswarm.ledger.next_command import command_after_conflict, standing_conflict
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
 from gitswarm.records.run_spec import LandStrategy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -41,16 +41,8 @@ class ArchiveStore(Struct, frozen=True):
     clock: Clock
     chained: bool = False
 
-    def put(self, overview: RunOverview, refs: Mapping[str, str]) -> None:
-        """Stores a run with all that its refs reach; in place of what is there of it.
-
-        :param refs: all of the run, with their commits.
-        :raises SwarmError: one of them is no commit, or leads far away.
-        """
-        self.put_all([self.packed(overview, refs)])
-
-    def put_all(self, runs: Sequence[PackedRun]) -> None:
-        """Stores them in one move."""
+    def put(self, *runs: PackedRun) -> None:
+        """Stores runs in one move, each in place of what is there of it."""
         objects = self.repository.objects
         folders = {}
         for run in runs:
@@ -74,7 +66,8 @@ class ArchiveStore(Struct, frozen=True):
             self._write(lambda tree: objects.with_subtree(tree or "", archive_folder(layout), None), frozenset())
 
     def packed(self, overview: RunOverview, refs: Mapping[str, str]) -> PackedRun:
-        """
+        """A run with all that its refs reach.
+
         :param refs: all of the run, with their commits.
         :raises SwarmError: one of them is no commit, or leads far away.
         """

@@ -122,6 +122,11 @@ def merged_onto(repository: Repository, before: str, onto: str, code: str) -> Me
     return merge_trees(repository, base, upstream, own)
 
 
+def is_in(repository: Repository, commit: str, tip: str) -> bool:
+    """Whether a commit is part of the history of another one."""
+    return commit == tip or repository.git.run("merge-base", "--is-ancestor", commit, tip).returncode == 0
+
+
 def write_copies(repository: Repository, state: RunState) -> dict[str, str]:
     """Copies of the run's commits, oldest first, on the base that it belongs on; commit → its copy. No ref moves.
 

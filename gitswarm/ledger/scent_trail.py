@@ -102,25 +102,15 @@ def scent_trail(runs: Sequence[RunWisdom], most: int = MOST_LESSONS) -> ScentTra
             own.setdefault(_key(learning), learning)
         for key, learning in own.items():
             known = found.get(key)
-            shared = _shared(run.run_id, learning)
-            found[key] = known.model_copy(update={"runs": known.runs + 1}) if known is not None else shared
+            own_words = learning.model_dump(include={"kind", "confidence", "scope", "lesson"})
+            first = SharedLesson(run=run.run_id, runs=1, **own_words)
+            found[key] = known.model_copy(update={"runs": known.runs + 1}) if known is not None else first
     return ScentTrail(lessons=tuple(found.values())[:most])
 
 
 def _key(learning: Learning) -> tuple[object, ...]:
     words = " ".join(learning.lesson.casefold().split()).rstrip(".! ")
     return learning.kind, frozenset(each.casefold() for each in learning.scope), words
-
-
-def _shared(run_id: str, learning: Learning) -> SharedLesson:
-    return SharedLesson(
-        run=run_id,
-        runs=1,
-        kind=learning.kind,
-        confidence=learning.confidence,
-        scope=learning.scope,
-        lesson=learning.lesson,
-    )
 
 
 def offers(wisdom: Wisdom) -> list[Offer]:

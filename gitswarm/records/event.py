@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, JsonValue
 
+from gitswarm.records.execution import RunStatus
 from gitswarm.records.record import Record
 
 
@@ -57,6 +58,15 @@ class EventKind(StrEnum):
 
 TERMINAL_KINDS = frozenset({EventKind.RUN_COMPLETED, EventKind.RUN_STOPPED, EventKind.RUN_PAUSED})
 """A run's event stream ends with one of these."""
+
+END_KINDS: Mapping[str, EventKind] = {
+    RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,
+    RunStatus.UNPROVEN: EventKind.RUN_COMPLETED,
+    RunStatus.FAILED: EventKind.RUN_COMPLETED,
+    RunStatus.PAUSED: EventKind.RUN_PAUSED,
+    RunStatus.STOPPED: EventKind.RUN_STOPPED,
+}
+"""By how a run ended."""
 
 ANNOUNCED = {EventKind.RUN_STOPPING: EventKind.RUN_STOPPED, EventKind.RUN_PAUSING: EventKind.RUN_PAUSED}
 """What somebody asked for, and the end that it leads to."""

@@ -30,7 +30,7 @@ class Record(BaseModel):
 
     def to_json(self) -> bytes:
         """Pretty UTF-8 JSON with a final newline; the field order is the class's."""
-        return pretty_json(self.model_dump(mode="json"))
+        return pretty_json(self.model_dump(mode="json", by_alias=True))
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:

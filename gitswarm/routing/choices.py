@@ -259,13 +259,17 @@ def continuation_of(option: Candidate, situation: Situation) -> Continuation:
 
 def resumed(way: Continuation, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Candidate:
     """The opposite of `continuation_of`."""
+    flow = None if way.flow == situation.flow.id else way.flow
+    return candidate_of(way, stack, reason).model_copy(update={"flow": flow, "priority": 80})
+
+
+def candidate_of(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Candidate:
     return Candidate(
         candidate_id=way.candidate_id,
         action=way.decision,
         target=way.step,
-        flow=None if way.flow == situation.flow.id else way.flow,
+        flow=way.flow,
         reason=reason,
-        priority=80,
         stack=stack,
         fork=way.fork,
         failed=way.failed,

@@ -32,6 +32,7 @@ from gitswarm.routing.choices import (
     Situation,
     Transitions,
     again,
+    candidate_of,
     escalate,
     only,
     pause,
@@ -88,17 +89,7 @@ def skip(situation: Situation) -> Choice:
 
 def continue_at(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Choice:
     """Continues because a person resumed the run: where it waited, or with the failed step again."""
-    candidate = Candidate(
-        candidate_id=way.candidate_id,
-        action=way.decision,
-        target=way.step,
-        flow=way.flow,
-        reason=reason,
-        source="kernel",
-        stack=stack,
-        fork=way.fork,
-        failed=way.failed,
-    )
+    candidate = candidate_of(way, stack, reason).model_copy(update={"source": "kernel"})
     return only(candidate, RoutingSource.DETERMINISTIC)
 
 

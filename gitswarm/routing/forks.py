@@ -7,7 +7,7 @@ from functools import reduce
 
 from gitswarm.records.execution import Result, Status, worse
 from gitswarm.records.routing import Action, Candidate, Continuation, ForkState, JoinOutcome
-from gitswarm.routing.choices import ForkBranch, Situation, Transitions, advance, end, escalate, pause
+from gitswarm.routing.choices import ForkBranch, Situation, Transitions, advance, end, escalate, pause, resumed
 from gitswarm.routing.stack import on_failure
 from gitswarm.specs.flow import Flow, Fork, Join
 
@@ -200,23 +200,11 @@ def continuation_into(fork: ForkState, flow: str, reason: str) -> Continuation:
         decision=Action.FORK,
         flow=flow,
         step=fork.pending[0],
-        candidate_id=_candidate_id(fork),
+        candidate_id=f"fork:{'+'.join(fork.pending)}",
         reason=reason,
         fork=fork,
     )
 
 
 def into_fork(situation: Situation, fork: ForkState, reason: str) -> Candidate:
-    return Candidate(
-        candidate_id=_candidate_id(fork),
-        action=Action.FORK,
-        target=fork.pending[0],
-        reason=reason,
-        priority=80,
-        stack=situation.stack,
-        fork=fork,
-    )
-
-
-def _candidate_id(fork: ForkState) -> str:
-    return f"fork:{'+'.join(fork.pending)}"
+    return resumed(continuation_into(fork, situation.flow.id, reason), situation, situation.stack, reason)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gitswarm.records.execution import Status
 from gitswarm.records.gate_decision import GateVerdict
 from gitswarm.records.routing import Action, Candidate, Continuation, HumanPolicy
-from gitswarm.routing.choices import Situation, end, pause
+from gitswarm.routing.choices import Situation, candidate_of, end, pause
 from gitswarm.specs.flow import Flow
 
 GATE, DEPLOY, RESET = "gate", "deploy", "reset"
@@ -95,12 +95,4 @@ def _enter(situation: Situation, target: str, reason: str) -> Candidate:
             return pause(f"not deployed: the gate says {shown}", (), "gate/merge_decision.json")
         if situation.rules.human is HumanPolicy.SUPERVISED:
             return pause(f"the gate says {verdict}: deploy needs your approval", (), resume_at=way)
-    return Candidate(
-        candidate_id=way.candidate_id,
-        action=Action.ADVANCE,
-        target=way.step,
-        flow=target,
-        reason=reason,
-        priority=80,
-        source="macro",
-    )
+    return candidate_of(way, (), reason).model_copy(update={"priority": 80, "source": "macro"})

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from gitswarm.errors import SwarmError, UnsupportedRepositoryError, UsageError
 from gitswarm.git.locks import Locks
-from gitswarm.git.object_reader import DIRECTORY, GITLINK, ObjectReader
+from gitswarm.git.object_reader import DIRECTORY, GITLINK
+from gitswarm.git.objects import Objects
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.journal import Inbox
@@ -40,7 +41,7 @@ from gitswarm.runner.run_processes import MARKER, Requests, process_mark
 from gitswarm.runner.run_session import DiscreetObserver, FrozenSpecs, RunContext, Session, push_to_hub
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.specs import frozen_files, read_frozen
-from gitswarm.runner.stored import StoredTests
+from gitswarm.runner.stored import StoredTests, entry_at
 from gitswarm.safety.redact.redactor import Redactor
 
 
@@ -230,7 +231,7 @@ def _matching(repository: Repository, tree: str, pattern: str) -> list[str]:
 class _Collected(Struct):
     """In the order in which they were found; each content once."""
 
-    objects: ObjectReader
+    objects: Objects
     tree: str
     by_blob: dict[str, Instruction] = field(default_factory=dict)
 
@@ -256,7 +257,8 @@ class _Collected(Struct):
     def _resolved(self, path: str) -> tuple[str, str] | None:
         """Path and blob of the file that `path` names, links followed; None: there is none in the tree."""
         for _link in range(_DEPTH):
-            entry = self._entry(path)
+            is_outside = path.startswith(("/", "../")) or path in (".", "..")
+            entry = None if is_outside else entry_at(self.objects, self.tree, path)
             if entry is None or entry[1] in (DIRECTORY, GITLINK):
                 return None
             if entry[1] != _LINK:
@@ -264,16 +266,6 @@ class _Collected(Struct):
             target = (self.objects.file(self.tree, path) or b"").decode(errors="replace")
             path = normpath(join(dirname(path), target))
         return None
-
-    def _entry(self, path: str) -> tuple[str, int] | None:
-        if path.startswith(("/", "../")) or path in (".", ".."):
-            return None
-        folder, _slash, name = path.rpartition("/")
-        above = self.objects.entry(self.tree, folder) if folder else self.tree
-        folder_entry = self._entry(folder) if folder else None
-        if above is None or (folder_entry is not None and folder_entry[1] != DIRECTORY):
-            return None
-        return self.objects.entries(above).get(name)
 
 
 def _imports(path: str, text: str) -> Iterator[str]:

@@ -19,7 +19,6 @@ from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import is_corrupt, live_journals, run_spec
 from gitswarm.ledger.rescue import find_orphaned_commits
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.record import timestamp
 from gitswarm.runner.begin import NewRun, open_session
 from gitswarm.runner.landing.approve import allowed_so_far
@@ -165,8 +164,8 @@ def _settle_strayed(session: Session, state: RunState, *, adopt: bool) -> RunSta
         kept = keep_rolled_back(session, replace(state, tip=found.newest), state.tip)
         session.context.observer.notice(f"{name} was moved back by hand: what followed is kept in {kept}")
         return state
-    codes = {_code(repository, commit_id) for commit_id in found.commits}
-    if _code(repository, state.tip) not in codes and not adopt:
+    codes = {store.code(repository.objects.commit(commit_id).tree) for commit_id in found.commits}
+    if store.code(state.tip_tree) not in codes and not adopt:
         raise SwarmError(
             f"{name} was rewritten by hand: {state.tip[:12]} replaced the run's own {found.newest[:12]}",
             hint=f"git swarm resume {layout.run_id} --adopt   (makes your edits a step of yours)",
@@ -174,11 +173,6 @@ def _settle_strayed(session: Session, state: RunState, *, adopt: bool) -> RunSta
     store.move_branch(state.tip, found.newest, "the run's own commits are back")
     session.context.observer.notice(f"{name} was rewritten by hand: {found.newest[:12]} is back for {state.tip[:12]}")
     return replay(repository, layout)
-
-
-def _code(repository: Repository, commit_id: str) -> str:
-    objects = repository.objects
-    return objects.with_subtree(objects.commit(commit_id).tree, RUNS_FOLDER, None)
 
 
 def _mend_notes(session: Session, state: RunState) -> None:

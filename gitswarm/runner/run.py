@@ -9,7 +9,7 @@ from gitswarm.errors import RunInterruptedError, StorageError
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.store import end_trailers
-from gitswarm.records.event import ANNOUNCED, Event, EventKind, LoggedEvent
+from gitswarm.records.event import ANNOUNCED, END_KINDS, Event, EventKind, LoggedEvent
 from gitswarm.records.execution import Result, RunStatus
 from gitswarm.records.receipt import PartialHandoff
 from gitswarm.records.record import timestamp
@@ -24,14 +24,6 @@ from gitswarm.runner.step.plan import Resumption, plan_step
 from gitswarm.runner.step.render import proposal_file
 from gitswarm.runner.stored import route_event
 from gitswarm.runner.undo.recovery import keep_partial, partial_fork, partial_path, restore_worktree
-
-_END_KINDS = {
-    RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,
-    RunStatus.UNPROVEN: EventKind.RUN_COMPLETED,
-    RunStatus.FAILED: EventKind.RUN_COMPLETED,
-    RunStatus.PAUSED: EventKind.RUN_PAUSED,
-    RunStatus.STOPPED: EventKind.RUN_STOPPED,
-}
 
 
 def carry_on(
@@ -179,12 +171,12 @@ def _end_events(session: Session, state: RunState, ending: RunOutcome) -> list[L
     succeeded = {(record.flow, record.step) for record in state.steps if record.result is not Result.FAILED}
     counts = {"steps_completed": len(succeeded), "total_steps_executed": len(state.steps)}
     reason = _reason(state, ending)
-    if _END_KINDS[status] is EventKind.RUN_COMPLETED:
+    if END_KINDS[status] is EventKind.RUN_COMPLETED:
         error = reason if status is not RunStatus.SUCCEEDED else None
         result = RunStatus.FAILED if status is RunStatus.UNPROVEN else status
         last = Event(EventKind.RUN_COMPLETED, {"status": result, "error": error, **counts})
     else:
-        last = Event(_END_KINDS[status], {"reason": reason, "next_step": decision.to_step, **counts})
+        last = Event(END_KINDS[status], {"reason": reason, "next_step": decision.to_step, **counts})
     asked = [Event(kind, {"reason": ending.asked}) for kind, end in ANNOUNCED.items() if end is last.kind]
     announced = asked if ending.asked is not None and state.format > 1 else []
     now = timestamp(session.context.clock())

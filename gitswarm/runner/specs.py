@@ -4,7 +4,7 @@ commit, and read back from there."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import NoneType, UnionType
 from typing import TypeVar, Union, get_args, get_origin
 
@@ -161,30 +161,23 @@ def _reachable(library: Library, flow_ids: tuple[str, ...]) -> list[str]:
 
 def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
     """The files of `specs/` in the run's first commit."""
-    files = {
-        f"{layout.specs}/flows/{flow_id}.json": pretty_json(flow.model_dump(mode="json", by_alias=True))
-        for flow_id, flow in specs.flows.items()
+    kinds: dict[str, Mapping[str, Record]] = {"flows": specs.flows, "stations": specs.stations}
+    kinds |= {"sidequests": specs.sidequests, "templates": specs.templates}
+    records: dict[str, Record] = {
+        f"{kind}/{name}.json": each for kind, named in kinds.items() for name, each in named.items()
     }
-    for station_id, station in specs.stations.items():
-        files[f"{layout.specs}/stations/{station_id}.json"] = station.to_json()
-    for name, quest in specs.sidequests.items():
-        plain = quest.model_dump(mode="json", by_alias=True)
-        files[f"{layout.specs}/sidequests/{name}.json"] = pretty_json(plain)
-    for name, template in specs.templates.items():
-        files[f"{layout.specs}/templates/{name}.json"] = template.to_json()
-    for name, text in specs.fragments.texts.items():
-        files[f"{layout.specs}/fragments/{name}.md"] = text.encode()
-    files[f"{layout.specs}/{_POLICY}"] = specs.policy.to_json()
+    records[_POLICY] = specs.policy
     if specs.instructions.files:
-        files[f"{layout.specs}/{_INSTRUCTIONS}"] = specs.instructions.to_json()
+        records[_INSTRUCTIONS] = specs.instructions
     if specs.trail.lessons:
-        files[f"{layout.specs}/{_TRAIL}"] = specs.trail.to_json()
+        records[_TRAIL] = specs.trail
     if specs.feedback is not None:
-        files[f"{layout.specs}/{_FEEDBACK}"] = specs.feedback.to_json()
+        records[_FEEDBACK] = specs.feedback
+    files = {f"fragments/{name}.md": text.encode() for name, text in specs.fragments.texts.items()}
+    files |= {name: each.to_json() for name, each in records.items()}
     if specs.script is not None:
-        script = specs.script.model_dump(mode="json", exclude_unset=True)
-        files[f"{layout.specs}/{_SCRIPT}"] = pretty_json(script)
-    return files
+        files[_SCRIPT] = pretty_json(specs.script.model_dump(mode="json", exclude_unset=True))
+    return {f"{layout.specs}/{name}": content for name, content in files.items()}
 
 
 def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenSpecs:

@@ -159,6 +159,15 @@ def text_of(objects: Objects, tree: str, path: str) -> str | None:
     return content.decode(errors="replace") if content is not None else None
 
 
+def entry_at(objects: Objects, tree: str, path: str) -> tuple[str, int] | None:
+    """Id and mode of what lies at a path of a tree; None: nothing does."""
+    folder, _slash, name = path.rpartition("/")
+    above = objects.entry(tree, folder) if folder else tree
+    if above is None or (folder and not objects.is_folder(tree, folder)):
+        return None
+    return objects.entries(above).get(name)
+
+
 def route_event(decision: Decision) -> Event:
     """The audit event of a decision (seed 000)."""
     return Event(EventKind.ROUTE_DECISION, decision.audit_fields())

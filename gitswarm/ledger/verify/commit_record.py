@@ -21,7 +21,7 @@ from gitswarm.ledger.message import Kind, without_scissors
 from gitswarm.ledger.verify.commit_reader import Link, Mismatch
 from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.records.envelope import Envelope
-from gitswarm.records.event import ANNOUNCED, TERMINAL_KINDS, EventKind, LoggedEvent
+from gitswarm.records.event import ANNOUNCED, END_KINDS, TERMINAL_KINDS, EventKind, LoggedEvent
 from gitswarm.records.execution import Execution, RunStatus, Status, worse
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Frame
@@ -29,14 +29,6 @@ from gitswarm.records.run_spec import RunSpec
 
 STEP_ENDS = (EventKind.STEP_END, EventKind.STEP_ERROR)
 _RUN_EVENTS = frozenset({EventKind.RUN_CREATED, EventKind.RUN_STARTED, *TERMINAL_KINDS})
-_TERMINAL: dict[str, EventKind] = {
-    RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,
-    RunStatus.UNPROVEN: EventKind.RUN_COMPLETED,
-    RunStatus.FAILED: EventKind.RUN_COMPLETED,
-    RunStatus.PAUSED: EventKind.RUN_PAUSED,
-    RunStatus.STOPPED: EventKind.RUN_STOPPED,
-}
-
 _COMPLETED: dict[str, str] = {RunStatus.UNPROVEN: RunStatus.FAILED}
 """What `run_completed` says where it is not the state."""
 
@@ -160,7 +152,7 @@ def _run(events: Sequence[LoggedEvent], files: CommitFiles) -> Iterator[str]:
 
 def _end(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
     result, last = link.trailers.get("Swarm-Result", ""), events[-1]
-    if last.kind is not _TERMINAL.get(result):
+    if last.kind is not END_KINDS.get(result):
         yield f"ends with {last.kind}, Swarm-Result says {result}"
     elif last.kind is EventKind.RUN_COMPLETED and last.payload.get("status") != _COMPLETED.get(str(result), result):
         yield f"run_completed says {last.payload.get('status')}, Swarm-Result says {result}"

@@ -18,7 +18,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.git.sealed import SealedObjects
 from gitswarm.ledger.approval import LANDED, ApprovalKind
 from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
-from gitswarm.ledger.merging import Landing, common_bases, landings, merged_code, recorded_landings
+from gitswarm.ledger.merging import Landing, common_bases, is_in, landings, merged_code, recorded_landings
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.reading import Entry, RoutingNote
 from gitswarm.ledger.verify.chain import Chain, StepKey
@@ -213,8 +213,7 @@ def check_landings(
 
 def _is_kept(repository: Repository, layout: RunLayout, commit: str) -> bool:
     """Whether a rollback has set a commit aside."""
-    kept = repository.refs.list(layout.rollback_prefix)
-    return any(repository.git.run("merge-base", "--is-ancestor", commit, name).returncode == 0 for name in kept)
+    return any(is_in(repository, commit, name) for name in repository.refs.list(layout.rollback_prefix))
 
 
 def _tree(repository: Repository, layout: RunLayout, landing: Landing, base: str) -> Iterator[Mismatch]:

@@ -18,15 +18,14 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.ledger.stored_json import ReceiptFields
 from gitswarm.records.evidence import Concern
-from gitswarm.records.execution import RUNS_FOLDER, Result
+from gitswarm.records.execution import Result
 from gitswarm.records.gate_decision import GateVerdict
-from gitswarm.records.routing import Ask, Choice, ForkState, RouteAnswer, RouteQuestion, RoutingMode, StallState
+from gitswarm.records.routing import Ask, Choice, RouteAnswer, RouteQuestion, RoutingMode, StallState
 from gitswarm.records.text import usd
 from gitswarm.routing.choices import (
     MAX_FINDING_REPEATS,
     MAX_FINDING_REPEATS_IN_RUN,
     BlockingFindings,
-    ForkBranch,
     Progress,
     Rules,
     Situation,
@@ -161,6 +160,7 @@ def rules_of(session: Session) -> Rules:
 def _progress(session: Session, state: RunState, record: StepRecord, led: Choice, rules: Rules) -> Progress:
     tally = state.tally
     fork = led.fork if record.fork is not None else None
+    beside = newest_at(state, record.flow, fork.targets, record.fork or "") if fork is not None else {}
     return Progress(
         steps=len(state.steps),
         executions=record.executions,
@@ -170,7 +170,7 @@ def _progress(session: Session, state: RunState, record: StepRecord, led: Choice
         flow_sequence=tally.flow_sequence,
         stall=_stall(session, state, record, rules),
         fork=fork,
-        branches=_branches(state, record, fork) if fork is not None else {},
+        branches={name: branch_of(newest) for name, newest in beside.items()},
         finished=frozenset(finished(session, fork)) if fork is not None else frozenset(),
         verdict=_verdict(session, state) if GATE in tally.flow_sequence else None,
         clarified=_clarified(state, record),
@@ -185,12 +185,6 @@ def _clarified(state: RunState, record: StepRecord) -> bool:
         elif found or (earlier.flow, earlier.step) != (record.flow, record.step):
             return found and (earlier.flow, earlier.step) == (record.flow, record.step)
     return False
-
-
-def _branches(state: RunState, record: StepRecord, fork: ForkState) -> dict[str, ForkBranch]:
-    """The newest execution of each target that started from the same commit."""
-    found = newest_at(state, record.flow, fork.targets, record.fork or "")
-    return {name: branch_of(newest) for name, newest in found.items()}
 
 
 def _run(
@@ -238,11 +232,9 @@ def _counted(record: StepRecord, stored: JsonValue) -> JsonValue:
 
 
 def _changed(evidence: JsonValue) -> Iterator[str]:
-    diff = evidence.get("diff") if isinstance(evidence, dict) else None
-    files = diff.get("files") if isinstance(diff, dict) else None
-    for file in files if isinstance(files, list) else ():
-        if isinstance(file, dict):
-            yield str(file["path"])
+    match evidence:
+        case {"diff": {"files": [*files]}}:
+            yield from (str(file["path"]) for file in files if isinstance(file, dict))
 
 
 def _changed_by_branches(session: Session, state: RunState, record: StepRecord, flow: Flow) -> Iterator[str]:
@@ -291,14 +283,13 @@ def _rounds(history: Sequence[StepRecord], closing: str, body: frozenset[str], m
 def _pass(session: Session, flow: Flow, executed: list[StepRecord]) -> Pass:
     last = executed[-1]
     objects = session.repository.objects
-    code = objects.with_subtree(last.tree, RUNS_FOLDER, None)
     step = flow.step(last.step)
     own = declared_artifacts(flow, step, session.specs.stations.get(step.station or ""))
     folder = f"{session.layout.base}/{flow.id}"
     names = [name for name in objects.names(last.tree, folder) if name not in _PAPERS]
     work = [name for name in names if f"{flow.id}/{name}" not in own]
     left = [f"{name} {objects.entry(last.tree, f'{folder}/{name}')}" for name in work]
-    return Pass(failure=_failure(session, executed), work="\n".join([code, *sorted(left)]))
+    return Pass(failure=_failure(session, executed), work="\n".join([session.store.code(last.tree), *sorted(left)]))
 
 
 def _failure(session: Session, executed: list[StepRecord]) -> str | None:

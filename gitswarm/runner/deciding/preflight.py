@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.merging import merged_onto
+from gitswarm.ledger.merging import is_in, merged_onto
 from gitswarm.ledger.reading import decisions
 from gitswarm.ledger.spent import changed_limits, uses
 from gitswarm.ledger.state import RunState
@@ -205,8 +205,3 @@ def newer(repository: Repository, base: str, local: str | None, there: str | Non
     if is_in(repository, local, there) or is_in(repository, local, base):
         return local if is_in(repository, there, local) else there
     return local
-
-
-def is_in(repository: Repository, commit: str, tip: str) -> bool:
-    """Whether a commit is part of the history of another one."""
-    return commit == tip or repository.git.run("merge-base", "--is-ancestor", commit, tip).returncode == 0

@@ -110,7 +110,7 @@ def _fold(
                 done.append(Folded(run, error))
         if not packed:
             return done, None
-        store.put_all(packed)
+        store.put(*packed)
         moves = [Move(ARCHIVE_REF, before, scratch.refs.read(ARCHIVE_REF))]
         moves += [Move(name, to, None) for run in packed for name, to in refs[run.layout.run_id].items()]
         return done, there.push([move for move in moves if move.old != move.new])

@@ -118,34 +118,13 @@ def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock:
     )
 
 
-def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, command: str) -> None:
-    """Before a command changes a run that no process here executes. A hub that is not there, or not reached, says
-    nothing.
+def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, command: str) -> OnHub | None:
+    """Before a command changes a run that no process here executes: what its hub has of it; None: there is no hub, or
+    it was not reached.
 
     :param command: the one that reaches that clone with `--hub`.
     :raises SwarmError: by its lease on the hub another clone executes it.
     """
-    _look_elsewhere(repository, env, layout, command)
-
-
-def refuse_behind(repository: Repository, env: Mapping[str, str], layout: RunLayout) -> None:
-    """As `refuse_elsewhere`, before a shared run continues here without its lease.
-
-    :raises SwarmError: another clone executes it, or the hub has steps of it that are not here.
-    """
-    found = _look_elsewhere(repository, env, layout, "resume")
-    if found is None or layout.run_id not in found.leases:
-        return
-    commits = [to for name, to in found.refs.items() if name != layout.lease_ref]
-    if not reaches_all(repository, commits, replay(repository, layout)):
-        run, owner = layout.run_id, found.leases[layout.run_id].owner
-        raise SwarmError(
-            f"{owner} continued {run}: the hub has commits of it that are not here",
-            hint=f"git swarm pull {run}   (or: git swarm resume {run} --hub)",
-        )
-
-
-def _look_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, command: str) -> OnHub | None:
     try:
         remote = replace(remote_of(repository, configured_hub(repository), env), patience_s=_PATIENCE_S)
         found = look_at_hub(repository, remote, layout)
@@ -158,6 +137,23 @@ def _look_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunL
             hint=f"git swarm {command} {run} --hub",
         )
     return found
+
+
+def refuse_behind(repository: Repository, env: Mapping[str, str], layout: RunLayout) -> None:
+    """As `refuse_elsewhere`, before a shared run continues here without its lease.
+
+    :raises SwarmError: another clone executes it, or the hub has steps of it that are not here.
+    """
+    found = refuse_elsewhere(repository, env, layout, "resume")
+    if found is None or layout.run_id not in found.leases:
+        return
+    commits = [to for name, to in found.refs.items() if name != layout.lease_ref]
+    if not reaches_all(repository, commits, replay(repository, layout)):
+        run, owner = layout.run_id, found.leases[layout.run_id].owner
+        raise SwarmError(
+            f"{owner} continued {run}: the hub has commits of it that are not here",
+            hint=f"git swarm pull {run}   (or: git swarm resume {run} --hub)",
+        )
 
 
 def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> LeasedRun:
@@ -249,7 +245,3 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, context
 def _is_archived(repository: Repository, remote: Remote, layout: RunLayout) -> bool:
     with archived_on_hub(repository, remote, layout) as archive:
         return archive is not None
-
-
-_LOOKS = 10
-"""How often refs may move on the hub while we fetch them."""

@@ -16,7 +16,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.stored_json import last_tests
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import AcceptedConcern, Concern, DiffSummary, concern_id
-from gitswarm.records.execution import RUNS_FOLDER, RunStatus, Status
+from gitswarm.records.execution import RunStatus, Status
 from gitswarm.records.globs import gitignore
 from gitswarm.records.safety import SecretFound
 from gitswarm.runner.human_steps import ADOPT, OutOfBandStep, execute_out_of_band
@@ -333,7 +333,7 @@ def uncommitted_edits(session: Session, state: RunState) -> Refused | None:
     cut_off = any(journal.step != ADOPT for journal in left.journals)
     if not left.is_dirty or cut_off or standing_partial(session, state) is not None:
         return None
-    clean = session.repository.objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
+    clean = session.store.code(state.tip_tree)
     paths = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
     hint = f"git swarm resume {run} --adopt   (makes them a step of yours)"
     return Refused(f"{shadow.path} has uncommitted edits: they are not part of the run", hint, paths)

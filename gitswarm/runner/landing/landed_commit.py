@@ -12,11 +12,11 @@ from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import GitFailedError
 from gitswarm.git.as_user import UsersGit, output_of
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.approval import LANDED
+from gitswarm.ledger.approval import LANDED, is_code
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.work import telling_steps
-from gitswarm.records.execution import RUNS_FOLDER, Result
+from gitswarm.records.execution import Result
 from gitswarm.records.text import shorten
 from gitswarm.runner.containing import contained, remove_copies
 from gitswarm.runner.landing.landing_plan import LandingPlan, Refused, short, users_git, users_hooks
@@ -101,9 +101,8 @@ def shape_of(session: Session, state: RunState, plan: LandingPlan, tip: str, mer
 
 def needs_test(session: Session, plan: LandingPlan, merged: str) -> bool:
     """Whether the merged code is other than what was approved: nobody has tested that."""
-    objects = session.repository.objects
-    approved = objects.commit(plan.approval.about).tree
-    return objects.with_subtree(merged, RUNS_FOLDER, None) != objects.with_subtree(approved, RUNS_FOLDER, None)
+    approved = session.repository.objects.commit(plan.approval.about).tree
+    return not is_code(session.repository, merged, approved)
 
 
 def make_commit(

@@ -12,10 +12,10 @@ from gitswarm.ledger.approval import (
     latest_approval,
     standing_approval,
 )
-from gitswarm.ledger.merging import Landing, common_bases, landings, merged_code
+from gitswarm.ledger.merging import Landing, common_bases, is_in, landings, merged_code
 from gitswarm.ledger.next_command import command_after_conflict, standing_conflict
 from gitswarm.ledger.state import RunState
-from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
+from gitswarm.records.execution import BRANCH_PREFIX
 from gitswarm.records.run_spec import LandStrategy
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.stored import was_played
@@ -316,9 +316,7 @@ def ahead(session: Session, state: RunState, tip: str) -> str:
     """Where a landing starts: the target's tip, or the base of the run if a reset brought that further."""
     if state.base == session.spec.base:
         return tip
-    git = session.repository.git
-    is_behind = git.run("merge-base", "--is-ancestor", tip, state.base).returncode == 0
-    return state.base if is_behind else tip
+    return state.base if is_in(session.repository, tip, state.base) else tip
 
 
 def merged(session: Session, plan: LandingPlan, tip: str) -> Merged:
@@ -345,8 +343,7 @@ def _changed_paths(session: Session, approval: RecordedApproval, bases: tuple[st
 def _code_trees(session: Session, approval: RecordedApproval, bases: tuple[str, ...]) -> tuple[str, str]:
     objects = session.repository.objects
     base = bases[0] if bases else session.spec.base
-    before, after = (objects.commit(commit).tree for commit in (base, approval.about))
-    return objects.with_subtree(before, RUNS_FOLDER, None), objects.with_subtree(after, RUNS_FOLDER, None)
+    return session.store.code(objects.commit(base).tree), session.store.code(objects.commit(approval.about).tree)
 
 
 def _hook_files(

@@ -38,6 +38,7 @@ from gitswarm.records.guidance import Learnings, Proposals, RunWisdom
 from gitswarm.records.record import Record, timestamp
 from gitswarm.records.text import shorten
 from gitswarm.runner.step.operation import KernelStep, reported
+from gitswarm.runner.stored import entry_at
 from gitswarm.worktree.target_checkouts import HooksFolder, checkouts_of, commit_hooks, hooks_folder
 
 LEARNINGS = "wisdom/learnings.json"
@@ -186,7 +187,8 @@ def _usable_branch(repository: Repository, name: str, offer: Offer) -> str:
 def _fitting(repository: Repository, base: str, offer: Offer) -> list[EditedFile]:
     tree = repository.objects.commit(base).tree
     for edit in offer.proposal.edits:
-        if _mode(repository, tree, edit.path) not in (None, FILE, EXECUTABLE):
+        found = entry_at(repository.objects, tree, edit.path)
+        if found is not None and found[1] not in (FILE, EXECUTABLE):
             raise _misfit(offer, base, Misfit(edit.path, "is not an ordinary file there"))
     edited = edited_files(offer.proposal.edits, lambda path: repository.objects.file(tree, path))
     if isinstance(edited, Misfit):
@@ -201,22 +203,13 @@ def _misfit(offer: Offer, base: str, found: Misfit) -> SwarmError:
     )
 
 
-def _mode(repository: Repository, tree: str, path: str) -> int | None:
-    """Of what lies at a path; None: nothing does."""
-    folder, _slash, name = path.rpartition("/")
-    above = repository.objects.entry(tree, folder) if folder else tree
-    if above is None or (folder and not repository.objects.is_folder(tree, folder)):
-        return None
-    found = repository.objects.entries(above).get(name)
-    return found[1] if found is not None else None
-
-
 def _tree(repository: Repository, base: str, files: Sequence[EditedFile]) -> str:
     """The tree of `base` with these files. By an index of git, which refuses paths that no checkout may have."""
     tree = repository.objects.commit(base).tree
     entries = []
     for file in files:
-        mode = _mode(repository, tree, file.path) or FILE
+        found = entry_at(repository.objects, tree, file.path)
+        mode = found[1] if found is not None else FILE
         entries += ["--cacheinfo", f"{mode:o},{repository.objects.write_blob(file.new)},{file.path}"]
     with tempfile.TemporaryDirectory(prefix="git-swarm-") as folder:
         own = {"GIT_INDEX_FILE": str(Path(folder) / "index")}

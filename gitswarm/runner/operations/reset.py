@@ -14,14 +14,14 @@ from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import ApprovalKind, latest_approval
-from gitswarm.ledger.merging import merged_onto
+from gitswarm.ledger.merging import is_in, merged_onto
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.state import GIVEN_UP, ONTO, REBASED
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import RUNS_FOLDER, Status
-from gitswarm.runner.deciding.preflight import is_in, newer, upstream_tip
+from gitswarm.runner.deciding.preflight import newer, upstream_tip
 from gitswarm.runner.landing.landing_plan import HEADS, landing_target, short, users_git
 from gitswarm.runner.step.operation import KernelStep, reported
 from gitswarm.runner.stored import text_of

@@ -30,7 +30,8 @@ def archive_run(session: Session, state: RunState) -> None:
     discard_worktree(session, state, force=False)
     found = overview(repository, layout, state)
     refs = {name: repository.refs.read(name) or "" for name in own_refs(repository, layout)}
-    ArchiveStore(repository, session.context.clock).put(found, refs)
+    store = ArchiveStore(repository, session.context.clock)
+    store.put(store.packed(found, refs))
     # From here on the archive has all of it, and without its branch it is read from there.
     repository.refs.swap(layout.branch, refs[layout.branch], None, why="archived")
     _sweep(repository, layout)

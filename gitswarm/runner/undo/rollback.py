@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, SwarmError
-from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.merging import write_copies
 from gitswarm.ledger.reading import decisions, standing_decision
@@ -81,8 +80,7 @@ def plan_rollback(session: Session, state: RunState, target: StepRecord | None) 
     shadow = prepare_worktree(session)
     left = look(session, state, shadow)
     repository = session.repository
-    code = _code(repository, repository.objects.commit(commit).tree)
-    clean = _code(repository, state.tip_tree)
+    code, clean = session.store.code(repository.objects.commit(commit).tree), session.store.code(state.tip_tree)
     undone = state.steps[target.number if target else state.shared :]
     return RollbackPlan(
         target=commit,
@@ -192,10 +190,6 @@ def _move(session: Session, state: RunState, target: str) -> RunState:
     session.store.complete_creation(after)
     follow_approval(session.repository, after)
     return after
-
-
-def _code(repository: Repository, tree: str) -> str:
-    return repository.objects.with_subtree(tree, RUNS_FOLDER, None)
 
 
 RESET = "reset"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from msgspec import Struct
+from msgspec.structs import asdict
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -95,9 +96,7 @@ def _wrong(name: str, error: ValidationError) -> SpecError:
 
 def _from_text(text: str) -> Iterator[FeedbackItem]:
     for number, block in enumerate(_blocks(text), start=1):
-        yield FeedbackItem.model_construct(
-            id=f"file-{number}", author="", path=None, line=None, text=block, kind="comment"
-        )
+        yield FeedbackItem.model_construct(id=f"file-{number}", text=block)
 
 
 def _blocks(text: str) -> Iterator[str]:
@@ -151,19 +150,11 @@ def from_forge(remarks: Iterable[Remark], checks: Iterable[CiCheck], run: str) -
     """What others said, and what the checks of the request show."""
     for remark in remarks:
         if not is_ours(remark, run):
-            yield FeedbackItem.model_construct(
-                id=remark.id,
-                author=remark.author,
-                path=remark.path,
-                line=remark.line,
-                text=remark.text,
-                kind=remark.kind,
-            )
+            said = asdict(remark)
+            yield FeedbackItem.model_construct(**{name: said[name] for name in FeedbackItem.model_fields})
     for number, check in enumerate(checks, start=1):
         text = f"{check.name}: {check.state}\n{check.url}".strip()
-        yield FeedbackItem.model_construct(
-            id=f"check-{number}", author=check.name, path=None, line=None, text=text, kind="check"
-        )
+        yield FeedbackItem.model_construct(id=f"check-{number}", author=check.name, text=text, kind="check")
 
 
 def given_feedback(session: Session, state: RunState) -> Feedback | None:

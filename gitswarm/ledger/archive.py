@@ -1,11 +1,8 @@
 """The archive: one ref for all runs that were folded into it, and how they are read from there.
 
-`refs/swarm/archive` is a commit with `.swarm/runs/<run>/` for each run: `overview.json` (`status --json` as it
-was),
-`refs` (`<commit> <ref>` a line), `commits` (all commits of those refs, as `git cat-file --batch` prints them)
-and
-`trees/<commit>`, the tree of each. So nothing of a run is lost to `git gc`, and `git log --all` shows one
-commit.
+`refs/swarm/archive` is a commit with `.swarm/runs/<run>/` for each run: `overview.json` (`status --json` as it was),
+`refs` (`<commit> <ref>` a line), `commits` (all commits of those refs, as `git cat-file --batch` prints them) and
+`trees/<commit>`, the tree of each. So nothing of a run is lost to `git gc`, and `git log --all` shows one commit.
 
 The trash holds discarded runs under refs of their own.
 """

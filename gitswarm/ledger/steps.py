@@ -101,8 +101,8 @@ class Tally(Struct, frozen=True):
     since it was last entered, in order: only steps of its own graph, and not what people did. `flow_sequence` is the
     order in which flows were entered, without interruptions; `opened` the tokens of all interruptions so far.
     `concerns`: the open ones by id, in the order in which they were opened; `repeats`: executions that findings
-    called for. `tokens` and `cost_usd` are those of the steps on the
-    branch, for conditions; what the run spent is in ledger/spent.py.
+    called for. `tokens` and `cost_usd` are those of the steps on the branch, for conditions; what the run spent is in
+    ledger/spent.py.
     """
 
     steps: Mapping[tuple[str, str], StepTally] = field(default_factory=dict)

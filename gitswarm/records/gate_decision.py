@@ -37,8 +37,7 @@ class Blocker(Record):
 
 class MergeCondition(Record):
     """What has to hold for a merge besides. `id`: of the finding that it answers; `when`: who looks: the landing
-    itself, the
-    deploy flow behind it, or a person."""
+    itself, the deploy flow behind it, or a person."""
 
     id: str = Field(min_length=1)
     condition: str = Field(min_length=1)
@@ -96,8 +95,7 @@ class GateFindings(Record):
 
 def standing_findings(versions: Iterable[GateFindings]) -> tuple[GateFinding, ...]:
     """Findings as the newest version has them. What is left out is as it was last, and what was ever blocking is
-    still: nobody
-    gets rid of a finding by leaving it out, or by calling it a trifle.
+    still: nobody gets rid of a finding by leaving it out, or by calling it a trifle.
 
     :param versions: the oldest first.
     """

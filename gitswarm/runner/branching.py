@@ -1,7 +1,6 @@
 """Executes a fork: its targets in parallel on one commit, then replayed on the branch one after the other.
 
-Threads only run engines: their events are written by the caller's thread, which is the only one that touches
-git and
+Threads only run engines: their events are written by the caller's thread, which is the only one that touches git and
 the ledger.
 """
 

@@ -65,8 +65,7 @@ _BUILTINS = frozenset(
 
 def within_budget(session: Session, state: RunState, decision: Decision) -> Decision:
     """The decision, where the budget allows it; in its place a recorded pause where a limit is reached; and the
-    decision again when a person has
-    raised that limit."""
+    decision again when a person has raised that limit."""
     instead_of = paused_decision(decision, decisions(session.repository, session.layout, state.tip), state.tip)
     flow = decision.resume_at.flow if instead_of is not None and decision.resume_at else decision.next_flow
     if instead_of is None and decision.to_step is None and not _ends_at_cut(session, state, decision):

@@ -203,8 +203,7 @@ _GLOB = re.compile(r"([\\*?\[\]!#])")
 
 def allow_secrets(session: Session, state: RunState, allow: Mapping[str, str]) -> RunState:
     """A step of agent `human`: what was found there is no secret. The run ends after it as it had ended. From here on
-    the files are not
-    looked through.
+    the files are not looked through.
 
     :param state: a run that has ended.
     :param allow: path, or pattern as in .gitignore → why.

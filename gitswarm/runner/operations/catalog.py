@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.engines.command import Operation as KernelOperation
 from gitswarm.ledger.approval import ApprovalKind, follow_approval, last_landing, standing_approval
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.verifier import verify_run
@@ -27,11 +27,11 @@ from gitswarm.runner.landing.landing_plan import (
     landing_decision,
     short,
 )
-from gitswarm.runner.operations.forge.feedback import Harvest
-from gitswarm.runner.operations.forge.publish import Publish, secrets_in
-from gitswarm.runner.operations.forge.watch_ci import MERGE_RESULT, WatchCi
-from gitswarm.runner.operations.learning import WriteTrail
-from gitswarm.runner.operations.reset import CarryOver, FetchUpstream, Rebase
+from gitswarm.runner.operations.forge.feedback import harvest
+from gitswarm.runner.operations.forge.publish import publish, secrets_in
+from gitswarm.runner.operations.forge.watch_ci import MERGE_RESULT, watch_ci
+from gitswarm.runner.operations.learning import write_trail
+from gitswarm.runner.operations.reset import carry_over, fetch_upstream, rebase
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.judge import described
@@ -45,75 +45,61 @@ from gitswarm.specs.flow import Operation
 _MOST_FINDINGS = 50
 
 
-class Verify(Struct, frozen=True):
+def verify(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     """What `git swarm verify` says of the run so far, and what is open in it."""
-
-    step: KernelStep
-
-    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        session = self.step.session
-        report = verify_run(session.repository, session.layout)
-        errors = [finding for finding in report.findings if finding.severity == "error"]
-        findings: list[JsonValue] = [finding.model_dump(mode="json") for finding in report.findings[:_MOST_FINDINGS]]
-        count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}" if errors else "no error"
-        summary = f"{count} in the ledger of {report.commits} commit{'' if report.commits == 1 else 's'}"
-        handoff = Handoff(
-            status=Status.UNVERIFIED if errors else Status.VERIFIED,
-            summary=summary,
-            concerns=tuple(f"{finding.check}: {finding.message}" for finding in errors[:5]),
-        )
-        found: dict[str, JsonValue] = {
-            "sound": report.is_sound,
-            "commits": report.commits,
-            "errors": len(errors),
-            "findings": findings,
-            "open_concerns": [each.model_dump(mode="json") for each in open_concerns(session, self.step.state)],
-        }
-        return reported(self.step, request, handoff, found)
+    session = step.session
+    report = verify_run(session.repository, session.layout)
+    errors = [finding for finding in report.findings if finding.severity == "error"]
+    findings: list[JsonValue] = [finding.model_dump(mode="json") for finding in report.findings[:_MOST_FINDINGS]]
+    count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}" if errors else "no error"
+    summary = f"{count} in the ledger of {report.commits} commit{'' if report.commits == 1 else 's'}"
+    handoff = Handoff(
+        status=Status.UNVERIFIED if errors else Status.VERIFIED,
+        summary=summary,
+        concerns=tuple(f"{finding.check}: {finding.message}" for finding in errors[:5]),
+    )
+    found: dict[str, JsonValue] = {
+        "sound": report.is_sound,
+        "commits": report.commits,
+        "errors": len(errors),
+        "findings": findings,
+        "open_concerns": [each.model_dump(mode="json") for each in open_concerns(session, step.state)],
+    }
+    return reported(step, request, handoff, found)
 
 
-class ScanSecrets(Struct, frozen=True):
+def scan_secrets(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     """Looks through everything that would be published."""
-
-    step: KernelStep
-
-    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        step = self.step
-        found = secrets_in(step.session, step.state)
-        handoff = Handoff(
-            status=Status.UNVERIFIED if found else Status.VERIFIED,
-            summary=f"{len(found)} secrets bar publishing" if found else "nothing that looks like a secret",
-            concerns=tuple(map(described, found[:5])),
-        )
-        findings: list[JsonValue] = [each.model_dump(mode="json") for each in found[:_MOST_FINDINGS]]
-        return reported(step, request, handoff, {"found": len(found), "secrets": findings})
+    found = secrets_in(step.session, step.state)
+    handoff = Handoff(
+        status=Status.UNVERIFIED if found else Status.VERIFIED,
+        summary=f"{len(found)} secrets bar publishing" if found else "nothing that looks like a secret",
+        concerns=tuple(map(described, found[:5])),
+    )
+    findings: list[JsonValue] = [each.model_dump(mode="json") for each in found[:_MOST_FINDINGS]]
+    return reported(step, request, handoff, {"found": len(found), "secrets": findings})
 
 
-class Approve(Struct, frozen=True):
+def approve(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     """Approves commit and code for a verdict that merges and that nothing contradicts which git-swarm knows."""
-
-    step: KernelStep
-
-    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        step = self.step
-        decision = read_decision(step.session, step.state)
-        verdict = decision.verdict.value if decision is not None else None
-        against = list(_against(step)) if decision is not None and decision.verdict.merges else []
-        reasons: list[JsonValue] = [each.what for each in against]
-        report: dict[str, JsonValue] = {"verdict": verdict, "approved": False, "against": reasons}
-        if decision is None or not decision.verdict.merges:
-            summary = f"not approved: the verdict is {verdict or 'missing, or cannot be read'}"
-            return reported(step, request, Handoff(status=Status.VERIFIED, summary=summary), report)
-        if against:
-            return reported(step, request, _refusal(step, against), report)
-        standing = standing_approval(step.session.repository, step.state)
-        if standing is not None:  # a person's, perhaps signed, is worth more
-            handoff = Handoff(status=Status.VERIFIED, summary=f"approved before, by {standing.by}")
-            return reported(step, request, handoff, {**report, "approved": True, "code": standing.code})
-        subject = subject_of(step.session, step.state)
-        handoff = Handoff(status=Status.VERIFIED, summary=f"approved by the gate: {subject.size}; {subject.tests}")
-        trailers = {ApprovalKind.APPROVES.value: f"{subject.tip} {subject.code}"}
-        return reported(step, request, handoff, {**report, "approved": True, "code": subject.code}, trailers)
+    decision = read_decision(step.session, step.state)
+    verdict = decision.verdict.value if decision is not None else None
+    against = list(_against(step)) if decision is not None and decision.verdict.merges else []
+    reasons: list[JsonValue] = [each.what for each in against]
+    report: dict[str, JsonValue] = {"verdict": verdict, "approved": False, "against": reasons}
+    if decision is None or not decision.verdict.merges:
+        summary = f"not approved: the verdict is {verdict or 'missing, or cannot be read'}"
+        return reported(step, request, Handoff(status=Status.VERIFIED, summary=summary), report)
+    if against:
+        return reported(step, request, _refusal(step, against), report)
+    standing = standing_approval(step.session.repository, step.state)
+    if standing is not None:  # a person's, perhaps signed, is worth more
+        handoff = Handoff(status=Status.VERIFIED, summary=f"approved before, by {standing.by}")
+        return reported(step, request, handoff, {**report, "approved": True, "code": standing.code})
+    subject = subject_of(step.session, step.state)
+    handoff = Handoff(status=Status.VERIFIED, summary=f"approved by the gate: {subject.size}; {subject.tests}")
+    trailers = {ApprovalKind.APPROVES.value: f"{subject.tip} {subject.code}"}
+    return reported(step, request, handoff, {**report, "approved": True, "code": subject.code}, trailers)
 
 
 class _Objection(Struct, frozen=True):
@@ -161,86 +147,82 @@ def _refusal(step: KernelStep, against: Sequence[_Objection]) -> Handoff:
     )
 
 
-class Land(Struct, frozen=True):
+def land(step: KernelStep, request: StepRequest, emit: Emit) -> StepResult:
     """What `git swarm land` does, in the middle of a run."""
-
-    step: KernelStep
-
-    def __call__(self, request: StepRequest, emit: Emit) -> StepResult:
-        session, state = self.step.session, self.step.state
-        decided = landing_decision(session, state, LandingRequest())
-        if isinstance(decided, LandedBefore):
-            return self._landed(request, decided.landing.commit, decided.target, {})
-        refused = unsound(session) if isinstance(decided, LandingPlan) else decided
-        if refused is not None or isinstance(decided, Refused):
-            return self._refused(request, refused or Refused("nothing to land", ""))
-        outcomes: list[LandingOutcome] = []
-        result = landing_operation(session, state, decided, outcomes.append)(request, emit)
-        what = outcomes[-1].what
-        if isinstance(what, Refused):
-            return replace(self._refused(request, what), trailers=result.trailers, check=result.check)
-        landed = self._landed(request, what.commit, what.target, result.trailers)
-        return replace(landed, check=result.check, transcript=result.transcript, tool_calls=result.tool_calls)
-
-    def _landed(self, request: StepRequest, commit: str, target: str, trailers: Mapping[str, str]) -> StepResult:
-        pushed = self._pushed(target)
-        report: dict[str, JsonValue] = {"landed": True, "commit": commit, "target": short(target), "reason": pushed}
-        summary = f"landed on {short(target)} as {commit[:12]}" + (f"; {pushed}" if pushed else "")
-        return reported(self.step, request, Handoff(status=Status.VERIFIED, summary=summary), report, trailers)
-
-    def _pushed(self, target: str) -> str:
-        """Where the team asked for it; a push that fails does not take the landing back."""
-        if not self.step.session.spec.settings.deploy.push:
-            return ""
-        pushed = push_target(self.step.session, target)
-        return pushed.reason if isinstance(pushed, Refused) else f"pushed to {pushed}"
-
-    def _refused(self, request: StepRequest, refused: Refused) -> StepResult:
-        report: dict[str, JsonValue] = {"landed": False, "commit": None, "target": None, "reason": refused.reason}
-        concerns = tuple(text for text in (*refused.paths, refused.output) if text)
-        handoff = Handoff(status=Status.UNVERIFIED, summary=f"not landed: {refused.reason}", concerns=concerns)
-        return reported(self.step, request, handoff, report)
+    session, state = step.session, step.state
+    decided = landing_decision(session, state, LandingRequest())
+    if isinstance(decided, LandedBefore):
+        return _landed(step, request, decided.landing.commit, decided.target, {})
+    refused = unsound(session) if isinstance(decided, LandingPlan) else decided
+    if refused is not None or isinstance(decided, Refused):
+        return _refused(step, request, refused or Refused("nothing to land", ""))
+    outcomes: list[LandingOutcome] = []
+    result = landing_operation(session, state, decided, outcomes.append)(request, emit)
+    what = outcomes[-1].what
+    if isinstance(what, Refused):
+        return replace(_refused(step, request, what), trailers=result.trailers, check=result.check)
+    landed = _landed(step, request, what.commit, what.target, result.trailers)
+    return replace(landed, check=result.check, transcript=result.transcript, tool_calls=result.tool_calls)
 
 
-class RecordNotDeployed(Struct, frozen=True):
+def _landed(
+    step: KernelStep, request: StepRequest, commit: str, target: str, trailers: Mapping[str, str]
+) -> StepResult:
+    pushed = _pushed(step, target)
+    report: dict[str, JsonValue] = {"landed": True, "commit": commit, "target": short(target), "reason": pushed}
+    summary = f"landed on {short(target)} as {commit[:12]}" + (f"; {pushed}" if pushed else "")
+    return reported(step, request, Handoff(status=Status.VERIFIED, summary=summary), report, trailers)
+
+
+def _pushed(step: KernelStep, target: str) -> str:
+    """Where the team asked for it; a push that fails does not take the landing back."""
+    if not step.session.spec.settings.deploy.push:
+        return ""
+    pushed = push_target(step.session, target)
+    return pushed.reason if isinstance(pushed, Refused) else f"pushed to {pushed}"
+
+
+def _refused(step: KernelStep, request: StepRequest, refused: Refused) -> StepResult:
+    report: dict[str, JsonValue] = {"landed": False, "commit": None, "target": None, "reason": refused.reason}
+    concerns = tuple(text for text in (*refused.paths, refused.output) if text)
+    handoff = Handoff(status=Status.UNVERIFIED, summary=f"not landed: {refused.reason}", concerns=concerns)
+    return reported(step, request, handoff, report)
+
+
+def record_not_deployed(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     """Says that nothing landed, and why."""
-
-    step: KernelStep
-
-    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        step = self.step
-        landed = last_landing(step.session.repository, step.state)
-        if landed is not None:  # an earlier Deploy of this run did
-            report: dict[str, JsonValue] = {
-                "landed": True,
-                "commit": landed.commit,
-                "target": short(landed.target),
-                "reason": "landed before",
-            }
-            return reported(step, request, Handoff(status=Status.VERIFIED, summary="landed before"), report)
-        decision = read_decision(step.session, step.state)
-        verdict = decision.verdict.value if decision is not None else "missing, or cannot be read"
-        merge_reason = (
-            step.earlier(MERGE_RESULT).get("reason") if decision is not None and decision.verdict.merges else None
-        )
-        reason = str(merge_reason) if merge_reason else f"the verdict is {verdict}"
-        report = {"landed": False, "commit": None, "target": None, "reason": reason}
-        return reported(step, request, Handoff(status=Status.VERIFIED, summary=f"not deployed: {reason}"), report)
+    landed = last_landing(step.session.repository, step.state)
+    if landed is not None:  # an earlier Deploy of this run did
+        report: dict[str, JsonValue] = {
+            "landed": True,
+            "commit": landed.commit,
+            "target": short(landed.target),
+            "reason": "landed before",
+        }
+        return reported(step, request, Handoff(status=Status.VERIFIED, summary="landed before"), report)
+    decision = read_decision(step.session, step.state)
+    verdict = decision.verdict.value if decision is not None else "missing, or cannot be read"
+    merge_reason = (
+        step.earlier(MERGE_RESULT).get("reason") if decision is not None and decision.verdict.merges else None
+    )
+    reason = str(merge_reason) if merge_reason else f"the verdict is {verdict}"
+    report = {"landed": False, "commit": None, "target": None, "reason": reason}
+    return reported(step, request, Handoff(status=Status.VERIFIED, summary=f"not deployed: {reason}"), report)
 
 
-OPERATIONS: Mapping[Operation, Callable[[KernelStep], KernelOperation]] = {
-    "verify": Verify,
-    "scan_secrets": ScanSecrets,
-    "publish": Publish,
-    "harvest": Harvest,
-    "approve": Approve,
-    "land": Land,
-    "record_not_deployed": RecordNotDeployed,
-    "watch_ci": WatchCi,
-    "wisdom": WriteTrail,
-    "fetch_upstream": FetchUpstream,
-    "rebase": Rebase,
-    "carry_over": CarryOver,
+OPERATIONS: Mapping[Operation, Callable[[KernelStep, StepRequest, Emit], StepResult]] = {
+    "verify": verify,
+    "scan_secrets": scan_secrets,
+    "publish": publish,
+    "harvest": harvest,
+    "approve": approve,
+    "land": land,
+    "record_not_deployed": record_not_deployed,
+    "watch_ci": watch_ci,
+    "wisdom": write_trail,
+    "fetch_upstream": fetch_upstream,
+    "rebase": rebase,
+    "carry_over": carry_over,
 }
 
 
@@ -248,7 +230,7 @@ def execute_kernel_step(session: Session, place: RunWorktree, plan: StepPlan) ->
     """Carries out and commits a step with an operation; the state after it."""
     if plan.step.operation is None:
         raise ValueError(f"{plan.step.id} has no operation")
-    operation = OPERATIONS[plan.step.operation](KernelStep(session, place, plan))
+    operation = partial(OPERATIONS[plan.step.operation], KernelStep(session, place, plan))
     after = execute_operation(session, place, plan, operation)
     follow_approval(session.repository, after)
     return move_to_new_base(session, after)

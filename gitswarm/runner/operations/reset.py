@@ -64,32 +64,26 @@ class UpstreamCommit(Struct, frozen=True):
     note: str = ""
 
 
-class FetchUpstream(Struct, frozen=True):
+def fetch_upstream(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     """Fetches and compares."""
-
-    step: KernelStep
-
-    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        step, state = self.step, self.step.state
-        if state.shared:
-            upstream = UpstreamCommit(
-                None, "", problem="a run that was forked from another one stays on that one's base"
-            )
-        elif state.bases.before is not None:
-            upstream = UpstreamCommit(None, "", problem="a rebase of this run is under way")
-        else:
-            upstream = _look(step)
-        report = _report(step.session.repository, state.base, upstream)
-        moved = report["moved"] is True
-        summary = f"{upstream.name} has moved on, commits: {report['behind']}" if moved else "upstream has not moved"
-        if upstream.problem:
-            summary = f"{summary}; {upstream.problem}"
-        handoff = Handoff(
-            status=Status.UNVERIFIED if upstream.problem else Status.VERIFIED,
-            summary=f"{summary}; its history was rewritten" if upstream.rewritten and moved else summary,
-            concerns=tuple(text for text in (upstream.problem, upstream.note) if text),
-        )
-        return reported(step, request, handoff, report)
+    state = step.state
+    if state.shared:
+        upstream = UpstreamCommit(None, "", problem="a run that was forked from another one stays on that one's base")
+    elif state.bases.before is not None:
+        upstream = UpstreamCommit(None, "", problem="a rebase of this run is under way")
+    else:
+        upstream = _look(step)
+    report = _report(step.session.repository, state.base, upstream)
+    moved = report["moved"] is True
+    summary = f"{upstream.name} has moved on, commits: {report['behind']}" if moved else "upstream has not moved"
+    if upstream.problem:
+        summary = f"{summary}; {upstream.problem}"
+    handoff = Handoff(
+        status=Status.UNVERIFIED if upstream.problem else Status.VERIFIED,
+        summary=f"{summary}; its history was rewritten" if upstream.rewritten and moved else summary,
+        concerns=tuple(text for text in (upstream.problem, upstream.note) if text),
+    )
+    return reported(step, request, handoff, report)
 
 
 def _look(step: KernelStep) -> UpstreamCommit:
@@ -207,129 +201,129 @@ _MARKER = re.compile(r"^(?:<{7}|\|{7}|>{7})(?: .*)?$", re.MULTILINE)
 _MOST_NAMED = 50
 
 
-class Rebase(Struct, frozen=True):
+def rebase(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     """Merges the run's code onto upstream; once that is done, counts the conflicts that are left."""
-
-    step: KernelStep
-
-    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        if self.step.state.bases.before is not None:
-            return self._counted(request)
-        step, state = self.step, self.step.state
-        onto = step.earlier(UPSTREAM).get("upstream")
-        if not isinstance(onto, str) or not step.session.repository.objects.has(onto):
-            raise SwarmError(
-                f"{UPSTREAM} names no commit that is here", hint=f"git swarm rollback reset --run {step.run}"
-            )
-        found = merged_onto(step.session.repository, state.base, onto, state.tip_tree)
-        shadow = step.place.shadow
-        tree = _with_runs(step, found.tree)
-        occupied = snapshot.in_the_way(shadow, tree)
-        if occupied:
-            return self._occupied(request, occupied)
-        snapshot.restore(shadow, tree, step.session.layout.base)
-        result = self._report(request, list(found.conflicts), onto, state.base)
-        return replace(result, brought=tree, trailers={ONTO: f"{onto} {state.base}"})
-
-    def _counted(self, request: StepRequest) -> StepResult:
-        """After the agent step that settles conflicts."""
-        step = self.step
-        state, begun = step.state, beginning(step)
-        tree, objects = state.tip_tree, step.session.repository.objects
-        before = objects.commit(begun.parent).tree
-        changed = {delta.path for delta in step.session.repository.diffs.between(begun.tree, tree)}
-        count = step.earlier(REBASE).get("files")
-        named = {str(path) for path in count} if isinstance(count, list) else set()
-        known = (before, objects.commit(state.base).tree)
-        left = [path for path in sorted(changed | named) if self._is_marked(path, tree, known)]
-        return self._report(request, left, state.base, state.bases.before or "")
-
-    def _is_marked(self, path: str, tree: str, known: tuple[str, ...]) -> bool:
-        """Whether a file has markers of a conflict, and not only such as one of the two sides has in it."""
-        objects = self.step.session.repository.objects
-        marks = set(_MARKER.findall(text_of(objects, tree, path) or ""))
-        return bool(marks) and not any(
-            marks <= set(_MARKER.findall(text_of(objects, side, path) or "")) for side in known
+    if step.state.bases.before is not None:
+        return _counted(step, request)
+    state = step.state
+    onto = step.earlier(UPSTREAM).get("upstream")
+    if not isinstance(onto, str) or not step.session.repository.objects.has(onto):
+        raise SwarmError(
+            f"{UPSTREAM} names no commit that is here", hint=f"git swarm rollback reset --run {step.run}"
         )
-
-    def _report(self, request: StepRequest, conflicts: list[str], onto: str, before: str) -> StepResult:
-        report: dict[str, JsonValue] = {
-            "conflicts": len(conflicts),
-            "files": [*conflicts],
-            "onto": onto,
-            "from": before,
-            "old_tip": self._old_tip(),
-            "steps": len(self.step.state.own_steps),
-        }
-        files = "1 file" if len(conflicts) == 1 else f"{len(conflicts)} files"
-        summary = f"{files} in conflict" if conflicts else "no conflict"
-        handoff = Handoff(
-            status=Status.UNVERIFIED if conflicts else Status.VERIFIED,
-            summary=f"the code is merged onto {onto[:12]}: {summary}",
-            concerns=tuple(f"{path}: in conflict" for path in conflicts[:_MOST_NAMED]),
-        )
-        return reported(self.step, request, handoff, report)
-
-    def _old_tip(self) -> str:
-        """The last commit with the code of before."""
-        state = self.step.state
-        return state.tip if state.bases.before is None else beginning(self.step).parent
-
-    def _occupied(self, request: StepRequest, names: list[str]) -> StepResult:
-        run, folder = self.step.run, self.step.place.shadow.path
-        handoff = Handoff(
-            status=Status.BLOCKED,
-            summary=f"{names[0]}: a file that git ignores is where upstream has one now",
-            blockers=(*names[:_MOST_NAMED], f"move it out of {folder}, then: git swarm resume {run}"),
-        )
-        report: dict[str, JsonValue] = {"conflicts": 0, "files": [], "in_the_way": [*names[:_MOST_NAMED]]}
-        return reported(self.step, request, handoff, report)
+    found = merged_onto(step.session.repository, state.base, onto, state.tip_tree)
+    shadow = step.place.shadow
+    tree = _with_runs(step, found.tree)
+    occupied = snapshot.in_the_way(shadow, tree)
+    if occupied:
+        return _occupied(step, request, occupied)
+    snapshot.restore(shadow, tree, step.session.layout.base)
+    result = _rebased(step, request, list(found.conflicts), onto, state.base)
+    return replace(result, brought=tree, trailers={ONTO: f"{onto} {state.base}"})
 
 
-class CarryOver(Struct, frozen=True):
+def _counted(step: KernelStep, request: StepRequest) -> StepResult:
+    """After the agent step that settles conflicts."""
+    state, begun = step.state, beginning(step)
+    tree, objects = state.tip_tree, step.session.repository.objects
+    before = objects.commit(begun.parent).tree
+    changed = {delta.path for delta in step.session.repository.diffs.between(begun.tree, tree)}
+    count = step.earlier(REBASE).get("files")
+    named = {str(path) for path in count} if isinstance(count, list) else set()
+    known = (before, objects.commit(state.base).tree)
+    left = [path for path in sorted(changed | named) if _is_marked(step, path, tree, known)]
+    return _rebased(step, request, left, state.base, state.bases.before or "")
+
+
+def _is_marked(step: KernelStep, path: str, tree: str, known: tuple[str, ...]) -> bool:
+    """Whether a file has markers of a conflict, and not only such as one of the two sides has in it."""
+    objects = step.session.repository.objects
+    marks = set(_MARKER.findall(text_of(objects, tree, path) or ""))
+    return bool(marks) and not any(
+        marks <= set(_MARKER.findall(text_of(objects, side, path) or "")) for side in known
+    )
+
+
+def _rebased(step: KernelStep, request: StepRequest, conflicts: list[str], onto: str, before: str) -> StepResult:
+    report: dict[str, JsonValue] = {
+        "conflicts": len(conflicts),
+        "files": [*conflicts],
+        "onto": onto,
+        "from": before,
+        "old_tip": _old_tip(step),
+        "steps": len(step.state.own_steps),
+    }
+    files = "1 file" if len(conflicts) == 1 else f"{len(conflicts)} files"
+    summary = f"{files} in conflict" if conflicts else "no conflict"
+    handoff = Handoff(
+        status=Status.UNVERIFIED if conflicts else Status.VERIFIED,
+        summary=f"the code is merged onto {onto[:12]}: {summary}",
+        concerns=tuple(f"{path}: in conflict" for path in conflicts[:_MOST_NAMED]),
+    )
+    return reported(step, request, handoff, report)
+
+
+def _old_tip(step: KernelStep) -> str:
+    """The last commit with the code of before."""
+    state = step.state
+    return state.tip if state.bases.before is None else beginning(step).parent
+
+
+def _occupied(step: KernelStep, request: StepRequest, names: list[str]) -> StepResult:
+    run, folder = step.run, step.place.shadow.path
+    handoff = Handoff(
+        status=Status.BLOCKED,
+        summary=f"{names[0]}: a file that git ignores is where upstream has one now",
+        blockers=(*names[:_MOST_NAMED], f"move it out of {folder}, then: git swarm resume {run}"),
+    )
+    report: dict[str, JsonValue] = {"conflicts": 0, "files": [], "in_the_way": [*names[:_MOST_NAMED]]}
+    return reported(step, request, handoff, report)
+
+
+def carry_over(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     """Says that the run belongs on its new base, or that it stays where it was. The commits follow by themselves:
     `runner/undo/rollback.py`."""
+    state = step.state
+    before = state.bases.before
+    if before is None:
+        return _carried(step, request, moved=False, reason="no rebase is under way")
+    if step.earlier(REBASE).get("conflicts") != 0:
+        return _given_up(step, request, before)
+    latest = latest_approval(step.session.repository, state)
+    approval = latest.commit if latest is not None and latest.kind is ApprovalKind.APPROVES else None
+    trailers = {REBASED: f"{state.base} {before}"}
+    if approval is not None:
+        trailers[ApprovalKind.VOIDS] = approval
+    result = _carried(step, request, moved=True, reason="", approval=approval)
+    return replace(result, trailers=trailers)
 
-    step: KernelStep
 
-    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        step, state = self.step, self.step.state
-        before = state.bases.before
-        if before is None:
-            return self._report(request, moved=False, reason="no rebase is under way")
-        if step.earlier(REBASE).get("conflicts") != 0:
-            return self._given_up(request, before)
-        latest = latest_approval(step.session.repository, state)
-        approval = latest.commit if latest is not None and latest.kind is ApprovalKind.APPROVES else None
-        trailers = {REBASED: f"{state.base} {before}"}
-        if approval is not None:
-            trailers[ApprovalKind.VOIDS] = approval
-        result = self._report(request, moved=True, reason="", approval=approval)
-        return replace(result, trailers=trailers)
+def _given_up(step: KernelStep, request: StepRequest, before: str) -> StepResult:
+    state = step.state
+    code = step.session.repository.objects.commit(beginning(step).parent).tree
+    tree = _with_runs(step, code)
+    snapshot.restore(step.place.shadow, tree, step.session.layout.base)
+    result = _carried(step, request, moved=False, reason="conflicts were left: the run stays on its base")
+    is_there = state.base == state.bases.root  # rolled back into a rebase whose commits have moved
+    return replace(result, brought=tree, trailers={REBASED: state.base} if is_there else {GIVEN_UP: before})
 
-    def _given_up(self, request: StepRequest, before: str) -> StepResult:
-        step, state = self.step, self.step.state
-        code = step.session.repository.objects.commit(beginning(step).parent).tree
-        tree = _with_runs(step, code)
-        snapshot.restore(step.place.shadow, tree, step.session.layout.base)
-        result = self._report(request, moved=False, reason="conflicts were left: the run stays on its base")
-        is_there = state.base == state.bases.root  # rolled back into a rebase whose commits have moved
-        return replace(result, brought=tree, trailers={REBASED: state.base} if is_there else {GIVEN_UP: before})
 
-    def _report(self, request: StepRequest, *, moved: bool, reason: str, approval: str | None = None) -> StepResult:
-        state = self.step.state
-        report: dict[str, JsonValue] = {
-            "moved": moved,
-            "base": state.base if moved else state.bases.before or state.base,
-            "from": state.bases.before,
-            "old_tip": state.tip,
-            "commits": len(state.own_steps) + state.ends + 1,
-            "voided_approval": approval,
-            "reason": reason,
-        }
-        summary = f"the run is based on {state.base[:12]}" if moved else f"nothing has moved: {reason}"
-        voided = ("the approval is void: it was about the old base",) if approval is not None else ()
-        return reported(self.step, request, Handoff(status=Status.VERIFIED, summary=summary, concerns=voided), report)
+def _carried(
+    step: KernelStep, request: StepRequest, *, moved: bool, reason: str, approval: str | None = None
+) -> StepResult:
+    state = step.state
+    report: dict[str, JsonValue] = {
+        "moved": moved,
+        "base": state.base if moved else state.bases.before or state.base,
+        "from": state.bases.before,
+        "old_tip": state.tip,
+        "commits": len(state.own_steps) + state.ends + 1,
+        "voided_approval": approval,
+        "reason": reason,
+    }
+    summary = f"the run is based on {state.base[:12]}" if moved else f"nothing has moved: {reason}"
+    voided = ("the approval is void: it was about the old base",) if approval is not None else ()
+    return reported(step, request, Handoff(status=Status.VERIFIED, summary=summary, concerns=voided), report)
 
 
 def beginning(step: KernelStep) -> StepRecord:

@@ -179,53 +179,50 @@ class _Harvest(Struct, frozen=True):
     concerns: tuple[str, ...] = ()
 
 
-class Harvest(Struct, frozen=True):
+def harvest(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     """What a file says, else what the forge has; nothing to bring home is a result too."""
+    found = _found(step)
+    items = found.feedback.items
+    report: dict[str, JsonValue] = {
+        "source": found.source,
+        "reason": found.reason,
+        "left_out": found.feedback.left_out,
+        "items": [item.model_dump(mode="json") for item in items],
+    }
+    count = f"{len(items)} item{'' if len(items) == 1 else 's'} of feedback ({found.source})"
+    handoff = Handoff(
+        status=Status.UNVERIFIED if found.concerns else Status.VERIFIED,
+        summary=f"{count}: {found.reason}" if found.reason else count,
+        concerns=found.concerns,
+    )
+    return reported(step, request, handoff, report)
 
-    step: KernelStep
 
-    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        found = self._found()
-        items = found.feedback.items
-        report: dict[str, JsonValue] = {
-            "source": found.source,
-            "reason": found.reason,
-            "left_out": found.feedback.left_out,
-            "items": [item.model_dump(mode="json") for item in items],
-        }
-        count = f"{len(items)} item{'' if len(items) == 1 else 's'} of feedback ({found.source})"
-        handoff = Handoff(
-            status=Status.UNVERIFIED if found.concerns else Status.VERIFIED,
-            summary=f"{count}: {found.reason}" if found.reason else count,
-            concerns=found.concerns,
-        )
-        return reported(self.step, request, handoff, report)
+def _found(step: KernelStep) -> _Harvest:
+    session = step.session
+    given = given_feedback(session, step.state)
+    if given is not None:
+        return _Harvest("file", given)
+    try:
+        return _from_forge(step)
+    except ForgeError as error:
+        return _Harvest("none", reason=error.message, concerns=error.lines)
 
-    def _found(self) -> _Harvest:
-        session = self.step.session
-        given = given_feedback(session, self.step.state)
-        if given is not None:
-            return _Harvest("file", given)
-        try:
-            return self._from_forge()
-        except ForgeError as error:
-            lines = tuple(text for text in (error.message, error.hint) if text)
-            return _Harvest("none", reason=error.message, concerns=lines)
 
-    def _from_forge(self) -> _Harvest:
-        """
-        :raises ForgeError: it could not be asked.
-        """
-        session, run = self.step.session, self.step.run
-        forge = configured_forge(session)
-        if forge is None:
-            return _Harvest("none", reason=NO_FORGE)
-        request = forge.find(branch_of(run))
-        if request is None:
-            return _Harvest("none", reason="nothing was published")
-        checks = forge.checks(request.head) if request.head else None
-        items = from_forge(forge.remarks(request), checks or (), run)
-        return _Harvest(forge.name, bounded(items, session.redactor.scrub))
+def _from_forge(step: KernelStep) -> _Harvest:
+    """
+    :raises ForgeError: it could not be asked.
+    """
+    session, run = step.session, step.run
+    forge = configured_forge(session)
+    if forge is None:
+        return _Harvest("none", reason=NO_FORGE)
+    request = forge.find(branch_of(run))
+    if request is None:
+        return _Harvest("none", reason="nothing was published")
+    checks = forge.checks(request.head) if request.head else None
+    items = from_forge(forge.remarks(request), checks or (), run)
+    return _Harvest(forge.name, bounded(items, session.redactor.scrub))
 
 
 def hand_in(session: Session, state: RunState, feedback: Feedback) -> RunState:

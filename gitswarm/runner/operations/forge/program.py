@@ -22,6 +22,10 @@ class ForgeError(SwarmError):
         super().__init__(message, hint=hint)
         self.http = http
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(text for text in (self.message, self.hint) if text)
+
 
 class PullRequest(Struct, frozen=True):
     """A pull or merge request as it is now. `title`: without the forge's mark of a draft; `head`: the commit that it

@@ -44,67 +44,67 @@ PUBLISHED = ("review/pr.md", "review/pr_status.json", "review/github_report.md")
 """Artifacts of a run that a forge gets, besides its code."""
 
 
-class Publish(Struct, frozen=True):
+def publish(step: KernelStep, request: StepRequest, emit: Emit) -> StepResult:
     """Sends what the step names among its inputs: the text, and once they are due status, answers and report."""
+    kept = _kept_here(step)
+    if kept:
+        return _not_published(step, request, Handoff(status=Status.VERIFIED, summary=f"not published: {kept}"), kept)
+    found = secrets_in(step.session, step.state)
+    if found:
+        return _not_published(step, request, _barred(step, found), "secrets bar publishing", len(found))
+    shown = _Shown(step, emit)
+    try:
+        shown.bring_into_line(_named(step))
+    except ForgeError as error:
+        shown.report["reason"] = error.message
+        summary = f"{shown.summary}: {error.message}"
+        handoff = Handoff(status=Status.UNVERIFIED, summary=summary, concerns=error.lines)
+        return reported(step, request, handoff, shown.report)
+    handoff = Handoff(
+        status=Status.UNVERIFIED if shown.concerns else Status.VERIFIED,
+        summary=shown.summary,
+        concerns=tuple(shown.concerns),
+    )
+    return reported(step, request, handoff, shown.report)
 
-    step: KernelStep
 
-    def __call__(self, request: StepRequest, emit: Emit) -> StepResult:
-        kept = self._kept_here()
-        if kept:
-            return self._not_published(
-                request, Handoff(status=Status.VERIFIED, summary=f"not published: {kept}"), kept
-            )
-        found = secrets_in(self.step.session, self.step.state)
-        if found:
-            return self._not_published(request, self._barred(found), "secrets bar publishing", len(found))
-        shown = _Shown(self.step, emit)
-        try:
-            shown.bring_into_line(self._named())
-        except ForgeError as error:
-            shown.report["reason"] = error.message
-            lines = tuple(text for text in (error.message, error.hint) if text)
-            handoff = Handoff(status=Status.UNVERIFIED, summary=f"{shown.summary}: {error.message}", concerns=lines)
-            return reported(self.step, request, handoff, shown.report)
-        handoff = Handoff(
-            status=Status.UNVERIFIED if shown.concerns else Status.VERIFIED,
-            summary=shown.summary,
-            concerns=tuple(shown.concerns),
-        )
-        return reported(self.step, request, handoff, shown.report)
+def _kept_here(step: KernelStep) -> str:
+    """Why the run is nothing for a forge; "" when it is."""
+    session, state = step.session, step.state
+    if session.spec.settings.review.forge == "none":
+        return NO_FORGE
+    if is_rehearsal(session, state):
+        return "it was a rehearsal, not started with --allow-stub"
+    return "" if has_change(session, state) else "there is no difference to the base"
 
-    def _kept_here(self) -> str:
-        """Why the run is nothing for a forge; "" when it is."""
-        session, state = self.step.session, self.step.state
-        if session.spec.settings.review.forge == "none":
-            return NO_FORGE
-        if is_rehearsal(session, state):
-            return "it was a rehearsal, not started with --allow-stub"
-        return "" if has_change(session, state) else "there is no difference to the base"
 
-    def _not_published(self, request: StepRequest, handoff: Handoff, reason: str, secrets: int = 0) -> StepResult:
-        report: dict[str, JsonValue] = {"published": False, "reason": reason, "text": TEXT}
-        if secrets:
-            report["secrets"] = secrets
-        return reported(self.step, request, handoff, report)
+def _not_published(
+    step: KernelStep, request: StepRequest, handoff: Handoff, reason: str, secrets: int = 0
+) -> StepResult:
+    report: dict[str, JsonValue] = {"published": False, "reason": reason, "text": TEXT}
+    if secrets:
+        report["secrets"] = secrets
+    return reported(step, request, handoff, report)
 
-    def _barred(self, found: Sequence[SecretFound]) -> Handoff:
-        """A watched run waits for a person to take them out; nobody else's word changes it."""
-        watched = self.step.session.spec.human is HumanPolicy.SUPERVISED
-        descriptions = tuple(map(described, found[:5]))
-        count = f"{len(found)} secret{' bars' if len(found) == 1 else 's bar'} it"
-        way_on = f"take them out in the run's worktree, then: git swarm resume {self.step.run} --adopt"
-        return Handoff(
-            status=Status.BLOCKED if watched else Status.UNVERIFIED,
-            summary=f"not published: {count}",
-            blockers=(*descriptions, way_on) if watched else (),
-            concerns=() if watched else descriptions,
-        )
 
-    def _named(self) -> frozenset[str]:
-        plan = self.step.plan
-        named = (parse_artifact(name, plan.flow.id) for name in plan.step.teaching.inputs)
-        return frozenset(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
+def _barred(step: KernelStep, found: Sequence[SecretFound]) -> Handoff:
+    """A watched run waits for a person to take them out; nobody else's word changes it."""
+    watched = step.session.spec.human is HumanPolicy.SUPERVISED
+    descriptions = tuple(map(described, found[:5]))
+    count = f"{len(found)} secret{' bars' if len(found) == 1 else 's bar'} it"
+    way_on = f"take them out in the run's worktree, then: git swarm resume {step.run} --adopt"
+    return Handoff(
+        status=Status.BLOCKED if watched else Status.UNVERIFIED,
+        summary=f"not published: {count}",
+        blockers=(*descriptions, way_on) if watched else (),
+        concerns=() if watched else descriptions,
+    )
+
+
+def _named(step: KernelStep) -> frozenset[str]:
+    plan = step.plan
+    named = (parse_artifact(name, plan.flow.id) for name in plan.step.teaching.inputs)
+    return frozenset(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
 
 
 class _Shown(Struct):

@@ -54,87 +54,86 @@ class _Seen(Struct, frozen=True):
         return bool(self.checks) and all(check.state != "pending" for check in self.checks)
 
 
-class WatchCi(Struct, frozen=True):
+def watch_ci(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     """Ctrl-C and `git swarm stop` end the wait at once; `resume` waits again."""
+    commit = step.earlier(MERGE_RESULT).get("commit")
+    landed = step.earlier(MERGE_RESULT).get("landed") is True and isinstance(commit, str)
+    try:
+        forge = configured_forge(step.session) if landed else None
+        if forge is None:
+            seen = _Seen(reason=NO_FORGE if landed else "nothing landed")
+        else:
+            seen = _watched(step, forge, str(commit), request)
+    except ForgeError as error:
+        seen = _Seen(reason=error.message, concerns=error.lines)
+    return _report(step, request, commit if landed else None, seen)
 
-    step: KernelStep
 
-    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        step = self.step
-        commit = step.earlier(MERGE_RESULT).get("commit")
-        landed = step.earlier(MERGE_RESULT).get("landed") is True and isinstance(commit, str)
+def _watched(step: KernelStep, forge: Forge, commit: str, request: StepRequest) -> _Seen:
+    """
+    :raises ForgeError: at the first look; later ones may fail.
+    """
+    timeout = step.session.spec.settings.deploy.ci_timeout
+    started, pause = time.monotonic(), FIRST_POLL_S
+    seen = _look(step, forge, commit)
+    if not seen.is_done and not seen.reason:
+        notice = f"waiting for the checks of {commit[:12]}, {timeout} s at most; Ctrl-C stops the wait"
+        step.session.context.observer.notice(notice)
+    while not seen.is_done and not seen.reason:
+        passed = time.monotonic() - started
+        if passed >= timeout or (not seen.checks and passed >= NO_CHECKS_S):
+            return replace(seen, reason=f"waited {passed:.0f} s") if seen.checks else seen
+        _wait(step, min(pause, timeout - passed), request)
+        pause = min(pause * 1.5, MOST_POLL_S)
         try:
-            forge = configured_forge(step.session) if landed else None
-            if forge is None:
-                seen = _Seen(reason=NO_FORGE if landed else "nothing landed")
-            else:
-                seen = self._watched(forge, str(commit), request)
+            seen = _look(step, forge, commit)
         except ForgeError as error:
-            seen = _Seen(reason=error.message, concerns=tuple(text for text in (error.message, error.hint) if text))
-        return self._report(request, commit if landed else None, seen)
+            seen = replace(seen, concerns=(error.message,))
+    return seen
 
-    def _watched(self, forge: Forge, commit: str, request: StepRequest) -> _Seen:
-        """
-        :raises ForgeError: at the first look; later ones may fail.
-        """
-        timeout = self.step.session.spec.settings.deploy.ci_timeout
-        started, pause = time.monotonic(), FIRST_POLL_S
-        seen = self._look(forge, commit)
-        if not seen.is_done and not seen.reason:
-            notice = f"waiting for the checks of {commit[:12]}, {timeout} s at most; Ctrl-C stops the wait"
-            self.step.session.context.observer.notice(notice)
-        while not seen.is_done and not seen.reason:
-            passed = time.monotonic() - started
-            if passed >= timeout or (not seen.checks and passed >= NO_CHECKS_S):
-                return replace(seen, reason=f"waited {passed:.0f} s") if seen.checks else seen
-            self._wait(min(pause, timeout - passed), request)
-            pause = min(pause * 1.5, MOST_POLL_S)
-            try:
-                seen = self._look(forge, commit)
-            except ForgeError as error:
-                seen = replace(seen, concerns=(error.message,))
-        return seen
 
-    def _look(self, forge: Forge, commit: str) -> _Seen:
-        checks = forge.checks(commit)
-        if checks is not None:
-            return _Seen(checks)
-        reason = f"{forge.name} does not know {commit[:12]}: it was not pushed there"
-        pushes = self.step.session.spec.settings.deploy.push
-        return _Seen(reason=reason, concerns=(reason,) if pushes else ())
+def _look(step: KernelStep, forge: Forge, commit: str) -> _Seen:
+    checks = forge.checks(commit)
+    if checks is not None:
+        return _Seen(checks)
+    reason = f"{forge.name} does not know {commit[:12]}: it was not pushed there"
+    pushes = step.session.spec.settings.deploy.push
+    return _Seen(reason=reason, concerns=(reason,) if pushes else ())
 
-    def _wait(self, seconds: float, request: StepRequest) -> None:
-        """
-        :raises RunInterruptedError: a person wants the run to end.
-        """
-        session, until = self.step.session, time.monotonic() + seconds
-        while time.monotonic() < until:
-            if session.context.stop_requested() or session.requests.read() is not None:
-                raise RunInterruptedError
-            request.ended.wait(min(_GLANCE_S, max(0.0, until - time.monotonic())))
 
-    def _report(self, request: StepRequest, commit: JsonValue, seen: _Seen) -> StepResult:
-        redactor, checks = self.step.session.redactor, seen.checks
-        report: dict[str, JsonValue] = {
-            "state": seen.state,
-            "commit": commit,
-            "reason": seen.reason,
-            "left_out": max(0, len(checks) - _MOST_CHECKS),
-            "checks": [_check_json(check, redactor) for check in checks[:_MOST_CHECKS]],
-        }
-        counts = ", ".join(
-            f"{count} {state}"
-            for state in ("passed", "failed", "pending", "skipped", "tolerated")
-            if (count := sum(check.state == state for check in checks))
-        )
-        summary = f"checks of the landed commit: {seen.state}"
-        fine = seen.state in ("passed", "none") and not seen.concerns
-        handoff = Handoff(
-            status=Status.VERIFIED if fine else Status.UNVERIFIED,
-            summary="; ".join(text for text in (summary, counts, seen.reason) if text),
-            concerns=seen.concerns or (() if fine else (f"{summary} ({counts})",)),
-        )
-        return reported(self.step, request, handoff, report)
+def _wait(step: KernelStep, seconds: float, request: StepRequest) -> None:
+    """
+    :raises RunInterruptedError: a person wants the run to end.
+    """
+    session, until = step.session, time.monotonic() + seconds
+    while time.monotonic() < until:
+        if session.context.stop_requested() or session.requests.read() is not None:
+            raise RunInterruptedError
+        request.ended.wait(min(_GLANCE_S, max(0.0, until - time.monotonic())))
+
+
+def _report(step: KernelStep, request: StepRequest, commit: JsonValue, seen: _Seen) -> StepResult:
+    redactor, checks = step.session.redactor, seen.checks
+    report: dict[str, JsonValue] = {
+        "state": seen.state,
+        "commit": commit,
+        "reason": seen.reason,
+        "left_out": max(0, len(checks) - _MOST_CHECKS),
+        "checks": [_check_json(check, redactor) for check in checks[:_MOST_CHECKS]],
+    }
+    counts = ", ".join(
+        f"{count} {state}"
+        for state in ("passed", "failed", "pending", "skipped", "tolerated")
+        if (count := sum(check.state == state for check in checks))
+    )
+    summary = f"checks of the landed commit: {seen.state}"
+    fine = seen.state in ("passed", "none") and not seen.concerns
+    handoff = Handoff(
+        status=Status.VERIFIED if fine else Status.UNVERIFIED,
+        summary="; ".join(text for text in (summary, counts, seen.reason) if text),
+        concerns=seen.concerns or (() if fine else (f"{summary} ({counts})",)),
+    )
+    return reported(step, request, handoff, report)
 
 
 def _check_json(check: CiCheck, redactor: Redactor) -> dict[str, JsonValue]:

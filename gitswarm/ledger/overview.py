@@ -154,6 +154,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     used = paid.spent
     spec = spec_fields(repository, state)
     question = _question(repository, state) if status is RunStatus.PAUSED else None
+    landed = newest_landing(repository, state)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
@@ -172,7 +173,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         stack=tuple(map(_interruption, following.stack)),
         approved=_approval(repository, state, ApprovalKind.APPROVES),
         rejected=_approval(repository, state, ApprovalKind.REJECTS),
-        landed=_landed(repository, state),
+        landed=LandedOn(landed.commit, landed.target.removeprefix("refs/heads/")) if landed else None,
         question=question,
         open_concerns=concern_fields(repository, state),
         task=spec.task,
@@ -220,11 +221,6 @@ def _question(repository: RepositoryReader, state: RunState) -> str | None:
         return "; ".join(envelope.blockers) or last.summary
     taken = decision_at_end(repository, state)
     return taken.reason if taken is not None and taken.to_step is None else None
-
-
-def _landed(repository: RepositoryReader, state: RunState) -> LandedOn | None:
-    found = newest_landing(repository, state)
-    return LandedOn(commit=found.commit, target=found.target.removeprefix("refs/heads/")) if found else None
 
 
 class Listed(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Literal
@@ -118,6 +118,14 @@ class LoggedEvent(Record):
 
     def to_line(self) -> bytes:
         return self.model_dump_json(exclude_none=True).encode() + b"\n"
+
+
+def numbered(run_id: str, ts: str, events: Iterable[Event], flow_key: str | None = None) -> list[LoggedEvent]:
+    """Events of the run as a whole, all at one moment, as an events file has them."""
+    return [
+        LoggedEvent(run_id=run_id, seq=seq, ts=ts, kind=each.kind, flow_key=flow_key, payload=dict(each.payload))
+        for seq, each in enumerate(events, start=1)
+    ]
 
 
 class Message(Record):

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from gitswarm.records.record import Record, refuse_twice
+from gitswarm.records.record import Record, refuse_twice, unique_ids
 from gitswarm.records.worklists import CriterionProof
 
 
@@ -87,10 +87,7 @@ class GateFindings(Record):
     findings: tuple[GateFinding, ...] = ()
     stub: bool = False
 
-    @model_validator(mode="after")
-    def _ids_are_unique(self) -> GateFindings:
-        refuse_twice(each.id for each in self.findings)
-        return self
+    _ids_are_unique = unique_ids("findings")
 
 
 def standing_findings(versions: Iterable[GateFindings]) -> tuple[GateFinding, ...]:

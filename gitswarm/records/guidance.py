@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gitswarm.records.record import Record, refuse_twice
+from gitswarm.records.record import Record, unique_ids
 
 
 class Instruction(Record):
@@ -45,10 +45,7 @@ class Learnings(Record):
     learnings: tuple[Learning, ...] = Field(default=(), max_length=12)
     stub: bool = False
 
-    @model_validator(mode="after")
-    def _ids_are_unique(self) -> Learnings:
-        refuse_twice(each.id for each in self.learnings)
-        return self
+    _ids_are_unique = unique_ids("learnings")
 
 
 class Edit(Record):
@@ -84,10 +81,7 @@ class Proposals(Record):
     proposals: tuple[SpecProposal, ...] = Field(default=(), max_length=7)
     stub: bool = False
 
-    @model_validator(mode="after")
-    def _ids_are_unique(self) -> Proposals:
-        refuse_twice(each.id for each in self.proposals)
-        return self
+    _ids_are_unique = unique_ids("proposals")
 
 
 class Settled(Record):

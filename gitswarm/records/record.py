@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from types import ModuleType
-from typing import Self, get_args
+from typing import Any, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
 
 NO_PLUGINS = ModuleType("pydantic.plugin._loader")
 """What pydantic asks for its plugins. It would read the entry points of all installed distributions for them, a
@@ -21,6 +21,9 @@ sys.modules.setdefault(NO_PLUGINS.__name__, NO_PLUGINS)
 
 Clock = Callable[[], datetime]
 """Returns the current time, timezone-aware."""
+
+
+R = TypeVar("R", bound="Record")
 
 
 class Record(BaseModel):
@@ -67,6 +70,16 @@ def timestamp(moment: datetime) -> str:
 def readable(path: str) -> str:
     """A path as text that can be stored as JSON; a name that is not UTF-8 loses what it cannot show."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def unique_ids(field: str, name: str = "id") -> Any:
+    """A validator: each entry of a field has a name of its own."""
+
+    def check(record: R) -> R:
+        refuse_twice(getattr(each, name) for each in getattr(record, field))
+        return record
+
+    return model_validator(mode="after")(check)
 
 
 def refuse_twice(ids: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from gitswarm.records.record import Record, refuse_twice
+from gitswarm.records.record import Record, refuse_twice, unique_ids
 
 CriterionState = Literal["open", "done", "blocked"]
 CriterionProof = Literal["proven", "claimed", "untested", "failing"]
@@ -173,10 +173,7 @@ class ReviewWorklist(Record):
     items: tuple[WorkItem, ...] = ()
     stub: bool = False
 
-    @model_validator(mode="after")
-    def _ids_are_unique(self) -> ReviewWorklist:
-        refuse_twice(each.id for each in self.items)
-        return self
+    _ids_are_unique = unique_ids("items")
 
 
 class WorklistCount(Record):
@@ -227,10 +224,7 @@ class Feedback(Record):
     items: tuple[FeedbackItem, ...] = ()
     left_out: int = 0
 
-    @model_validator(mode="after")
-    def _ids_are_unique(self) -> Feedback:
-        refuse_twice(each.id for each in self.items)
-        return self
+    _ids_are_unique = unique_ids("items")
 
 
 class Reply(Record):
@@ -249,7 +243,4 @@ class PullRequestStatus(Record):
     replies: tuple[Reply, ...] = ()
     stub: bool = False
 
-    @model_validator(mode="after")
-    def _one_reply_each(self) -> PullRequestStatus:
-        refuse_twice(reply.to for reply in self.replies)
-        return self
+    _one_reply_each = unique_ids("replies", "to")

@@ -126,7 +126,8 @@ def decide(situation: Situation) -> Choice:
         return reset
     if not _goes_back(situation, transitions.default):
         situation = replace(situation, progress=replace(situation.progress, stall=None))
-    triggered = _triggered(situation, transitions)
+    # Branches of a fork are no place to leave it from: what they call for waits until they have come together.
+    triggered = TriggeredSidequests() if situation.is_branch else evaluate_triggers(situation, transitions.default)
     transitions = _with_stall(situation, transitions)
     options = _all_options(situation, transitions, triggered)
     default = _default(situation, transitions, triggered)
@@ -192,11 +193,6 @@ def _goes_back(situation: Situation, option: Candidate) -> bool:
     if situation.is_detour or option.flow is not None or target is None or not flow.has_step(target):
         return False
     return flow.index(target) <= flow.index(situation.step_id)
-
-
-def _triggered(situation: Situation, transitions: Transitions) -> TriggeredSidequests:
-    """Branches of a fork are no place to leave it from: what they call for waits until they have come together."""
-    return TriggeredSidequests() if situation.is_branch else evaluate_triggers(situation, transitions.default)
 
 
 def _with_stall(situation: Situation, transitions: Transitions) -> Transitions:

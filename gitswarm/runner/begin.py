@@ -10,6 +10,7 @@ from posixpath import dirname, join, normpath
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+from pydantic import JsonValue
 
 from gitswarm.errors import SwarmError, UnsupportedRepositoryError, UsageError
 from gitswarm.git.locks import Locks
@@ -25,7 +26,7 @@ from gitswarm.ledger.spent import changed_limits
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import RunStore
-from gitswarm.records.event import Event, EventKind, LoggedEvent
+from gitswarm.records.event import Event, EventKind, LoggedEvent, numbered
 from gitswarm.records.execution import FORK_OF, new_run_id
 from gitswarm.records.globs import gitignore
 from gitswarm.records.guidance import Instruction, Instructions
@@ -168,28 +169,12 @@ def _create(session: Session, new: NewRun) -> tuple[RunState, list[LoggedEvent]]
 def _first_events(session: Session) -> list[LoggedEvent]:
     spec = session.spec
     engine = spec.settings.default_engine
-    created = Event(
-        EventKind.RUN_CREATED,
-        {
-            "flows": list(spec.flows),
-            "backend": engine.engine,
-            "initiator": spec.initiator,
-            "stepwise": True,
-        },
-    )
-    started = Event(
-        EventKind.RUN_STARTED,
-        {
-            "mode": "stepwise",
-            "routing_enabled": True,
-            "routing_mode": spec.routing_mode,
-            "engine_mode": engine.mode,
-        },
-    )
-    return [
-        LoggedEvent(run_id=spec.run_id, seq=seq, ts=spec.created_at, kind=event.kind, payload=dict(event.payload))
-        for seq, event in enumerate((created, started), start=1)
-    ]
+    created: dict[str, JsonValue] = {"flows": list(spec.flows), "backend": engine.engine}
+    created |= {"initiator": spec.initiator, "stepwise": True}
+    started: dict[str, JsonValue] = {"mode": "stepwise", "routing_enabled": True}
+    started |= {"routing_mode": spec.routing_mode, "engine_mode": engine.mode}
+    events = (Event(EventKind.RUN_CREATED, created), Event(EventKind.RUN_STARTED, started))
+    return numbered(spec.run_id, spec.created_at, events)
 
 
 def _refuse_swarm_file(repository: Repository, base: str) -> None:

@@ -197,14 +197,10 @@ def _kept(repository: Repository) -> Iterator[Diagnosis]:
         what = f"{os.path.relpath(folder, repository.main_folder)} holds what steps of the run had changed"
         yield Diagnosis("quarantine", "note", what, f"git swarm discard {folder.name}   (when you have looked at it)")
     folders = sorted((repository.swarm_dir / CACHES).glob("run-*"))
-    size = sum(_size(folder) for folder in folders)
+    size = sum(about.st_size for folder in folders for _path, about in files_below(folder))
     if size:
         what = f"{len(folders)} runs keep {size >> 20} MiB of package caches"
         yield Diagnosis("caches", "note", what, "git swarm discard RUN   (of a run that is over)")
-
-
-def _size(folder: Path) -> int:
-    return sum(about.st_size for _path, about in files_below(folder))
 
 
 def repair(findings: Sequence[Diagnosis]) -> set[Diagnosis]:

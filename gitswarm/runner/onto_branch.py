@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.git.merge import merge_trees
 from gitswarm.ledger.message import CommitMessage, parse_message
@@ -34,7 +35,8 @@ def bring_onto_branch(session: Session, place: RunWorktree, state: RunState, sib
     message = _message(session, sibling)
     if merged.conflicts:
         files |= _envelope_of_conflict(session, state, sibling, merged.conflicts)
-        message = _with_status(message, worse(sibling.status, Status.PARTIAL))
+        status = worse(sibling.status, Status.PARTIAL)
+        message = replace(message, trailers={**message.trailers, "Swarm-Status": status})
         others = ", ".join(merged.conflicts)
         session.context.observer.notice(f"{sibling.step} conflicts in {others}: its code is left out")
     after = session.store.commit(state, StagedCommit(message, sibling.execution.agent, merged.code, files))
@@ -110,10 +112,6 @@ def _message(session: Session, sibling: StepRecord) -> CommitMessage:
         raise ValueError(f"{sibling.commit} is not a commit of ours")
     trailers = {name: value for name, value in found.trailers.items() if name not in _ADDED_AGAIN}
     return CommitMessage(found.subject, found.body, {**trailers, "Swarm-Fork-Commit": sibling.commit})
-
-
-def _with_status(message: CommitMessage, status: Status) -> CommitMessage:
-    return CommitMessage(message.subject, message.body, {**message.trailers, "Swarm-Status": status})
 
 
 def _envelope_of_conflict(

@@ -72,7 +72,7 @@ def _resume(opened: OpenRun, options: ResumeOptions) -> Resumed:
     refuse_impossible(settings, asked_of, session.engines, context)
     if options.approve and not waits_for_approval(session, state):
         raise SwarmError(f"{run} has no proposal that waits for approval", hint=f"git swarm resume {run}")
-    if options.adopt and opened.settled and not _is_edited(session, state):
+    if options.adopt and opened.settled and not look(session, state, prepare_worktree(session)).is_dirty:
         options = replace(options, adopt=False)
     state = _apply_options(session, state, options)
     if state.end is RunStatus.SUCCEEDED:
@@ -135,10 +135,6 @@ def _complete(session: Session, state: RunState, *, adopt: bool) -> Resumed:
     tidy_index(session, state)
     made = prepare_worktree(session).path if is_gone else None
     return Resumed(state, was_complete=True, made=made)
-
-
-def _is_edited(session: Session, state: RunState) -> bool:
-    return look(session, state, prepare_worktree(session)).is_dirty
 
 
 def _worktree_to_continue(session: Session, state: RunState) -> tuple[RunWorktree, PartialHandoff | None]:

@@ -9,7 +9,7 @@ from gitswarm.errors import RunInterruptedError, StorageError
 from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.store import end_trailers
-from gitswarm.records.event import ANNOUNCED, END_KINDS, Event, EventKind, LoggedEvent
+from gitswarm.records.event import ANNOUNCED, END_KINDS, Event, EventKind, LoggedEvent, numbered
 from gitswarm.records.execution import Result, RunStatus
 from gitswarm.records.receipt import PartialHandoff
 from gitswarm.records.record import timestamp
@@ -179,19 +179,9 @@ def _end_events(session: Session, state: RunState, ending: RunOutcome) -> list[L
         last = Event(END_KINDS[status], {"reason": reason, "next_step": decision.to_step, **counts})
     asked = [Event(kind, {"reason": ending.asked}) for kind, end in ANNOUNCED.items() if end is last.kind]
     announced = asked if ending.asked is not None and state.format > 1 else []
-    now = timestamp(session.context.clock())
     brought = decision.events if decision.to_step is None else ()  # else with the step
-    return [
-        LoggedEvent(
-            run_id=session.layout.run_id,
-            seq=seq,
-            ts=now,
-            kind=event.kind,
-            flow_key=decision.flow_key,
-            payload=dict(event.payload),
-        )
-        for seq, event in enumerate((route_event(decision), *brought, *announced, last), start=1)
-    ]
+    events = (route_event(decision), *brought, *announced, last)
+    return numbered(session.layout.run_id, timestamp(session.context.clock()), events, decision.flow_key)
 
 
 def _reason(state: RunState, ending: RunOutcome) -> str:

@@ -19,7 +19,6 @@ from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.ledger.stored_json import ReceiptFields
 from gitswarm.records.evidence import Concern
 from gitswarm.records.execution import Result
-from gitswarm.records.gate_decision import GateVerdict
 from gitswarm.records.routing import Ask, Choice, RouteAnswer, RouteQuestion, RoutingMode, StallState
 from gitswarm.records.text import usd
 from gitswarm.routing.choices import (
@@ -161,6 +160,7 @@ def _progress(session: Session, state: RunState, record: StepRecord, led: Choice
     tally = state.tally
     fork = led.fork if record.fork is not None else None
     beside = newest_at(state, record.flow, fork.targets, record.fork or "") if fork is not None else {}
+    decision = read_decision(session, state) if GATE in tally.flow_sequence else None
     return Progress(
         steps=len(state.steps),
         executions=record.executions,
@@ -172,7 +172,7 @@ def _progress(session: Session, state: RunState, record: StepRecord, led: Choice
         fork=fork,
         branches={name: branch_of(newest) for name, newest in beside.items()},
         finished=frozenset(finished(session, fork)) if fork is not None else frozenset(),
-        verdict=_verdict(session, state) if GATE in tally.flow_sequence else None,
+        verdict=decision.verdict if decision is not None else None,
         clarified=_clarified(state, record),
     )
 
@@ -244,12 +244,6 @@ def _changed_by_branches(session: Session, state: RunState, record: StepRecord, 
     for branch in joined(state, flow, flow.step(record.step)).values():
         evidence = evidence_of(session, branch) if branch.result is not Result.FAILED else None
         yield from (file.path for file in evidence.diff.files) if evidence else ()
-
-
-def _verdict(session: Session, state: RunState) -> GateVerdict | None:
-    """What the newest Gate decided; None when it left nothing that can be read."""
-    decision = read_decision(session, state)
-    return decision.verdict if decision is not None else None
 
 
 def _stall(session: Session, state: RunState, record: StepRecord, rules: Rules) -> StallState | None:

@@ -38,7 +38,7 @@ def decide_next(session: Session, state: RunState) -> Decision:
         return _at_start(session, state)
     if record.by_human:
         return _after_human(session, state, record)
-    return _after_step(session, state, record)
+    return _record(session, state, *_weighed(session, state, record))
 
 
 def pending_decision(session: Session, state: RunState, *, approve: bool = False) -> Decision:
@@ -204,10 +204,6 @@ def _at_start(session: Session, state: RunState) -> Decision:
         choice = driver.start_with_doctor(session.specs.flows[flow], rules_of(session), problem) or choice
         choice = _in_format(state, choice)
     return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
-
-
-def _after_step(session: Session, state: RunState, record: StepRecord) -> Decision:
-    return _record(session, state, *_weighed(session, state, record))
 
 
 def _weighed(session: Session, state: RunState, record: StepRecord) -> tuple[Choice, DecisionPlace]:

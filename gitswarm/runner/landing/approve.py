@@ -65,15 +65,12 @@ def accepted_concerns(session: Session, state: RunState, accept: Mapping[str, st
     for wanted, why in accept.items():
         fitting = [concern for concern in known if fnmatchcase(concern.id, wanted)]
         if not fitting:
-            raise SwarmError(f"no open concern {wanted}", hint=_hint(state, known))
+            ids = ", ".join(concern.id for concern in known)
+            hint = f"open: {ids}" if ids else f"git swarm status {state.layout.run_id}"
+            raise SwarmError(f"no open concern {wanted}", hint=hint)
         for concern in fitting:
             found.setdefault(concern.id, AcceptedConcern(id=concern.id, why=why, names=concern.names))
     return tuple(found.values())
-
-
-def _hint(state: RunState, known: tuple[Concern, ...]) -> str:
-    run = state.layout.run_id
-    return f"open: {', '.join(concern.id for concern in known)}" if known else f"git swarm status {run}"
 
 
 _OUTCOMES = {True: "passed", False: "failed", None: "had nothing to run"}
@@ -209,7 +206,8 @@ def allow_secrets(session: Session, state: RunState, allow: Mapping[str, str]) -
     :param allow: path, or pattern as in .gitignore → why.
     :raises SwarmError: nothing was found there.
     """
-    found = sorted(_found_in(session, state))
+    evidence = (evidence_of(session, record) for record in state.steps)
+    found = sorted({found.path for each in evidence if each is not None for found in each.secrets})
     patterns = {_pattern(path, found): why for path, why in allow.items()}
     summary = "no secrets: " + "; ".join(f"{path} ({why})" if why else path for path, why in allow.items())
     handoff = Handoff(status=Status.VERIFIED, summary=summary)
@@ -225,11 +223,6 @@ def allowed_so_far(session: Session, state: RunState) -> Iterator[str]:
         evidence = evidence_of(session, record) if record.by_human and record.step == ALLOW else None
         allowed = evidence.operation.get("allowed") if evidence is not None else None
         yield from allowed if isinstance(allowed, dict) else ()
-
-
-def _found_in(session: Session, state: RunState) -> set[str]:
-    evidence = (evidence_of(session, record) for record in state.steps)
-    return {found.path for each in evidence if each is not None for found in each.secrets}
 
 
 def _pattern(path: str, found: Sequence[str]) -> str:

@@ -236,7 +236,7 @@ def facts_of(session: Session, state: RunState, request: LandingRequest) -> Land
         if standing is not None and tip is not None
         else ()
     )
-    changed = _changed_paths(session, standing, bases) if standing is not None else ()
+    changed, hook_files = _changes(session, standing, bases) if standing is not None else ((), ())
     return LandingState(
         run=session.layout.run_id,
         standing=standing,
@@ -250,7 +250,7 @@ def facts_of(session: Session, state: RunState, request: LandingRequest) -> Land
         landings=tuple(found),
         bases=bases,
         changed=bool(changed),
-        hook_files=_hook_files(session, standing, bases, changed) if standing is not None else (),
+        hook_files=hook_files,
         checkouts=tuple(checkouts_of(repository, target)) if tip is not None and target is not None else (),
         conflict=met_conflict(session, state, request),
         blocking=tuple(concern.id for concern in state.blocking),
@@ -330,27 +330,16 @@ def _merged(session: Session, approved: str, tip: str) -> Merged:
     return merged_code(repository, approved, tip, common_bases(repository, approved, found, tip))
 
 
-def _changed_paths(session: Session, approval: RecordedApproval, bases: tuple[str, ...]) -> tuple[str, ...]:
-    before, after = _code_trees(session, approval, bases)
-    return tuple(
-        path
-        for delta in session.repository.diffs.between(before, after)
-        for path in (delta.path, delta.old_path)
-        if path is not None
-    )
-
-
-def _code_trees(session: Session, approval: RecordedApproval, bases: tuple[str, ...]) -> tuple[str, str]:
-    objects = session.repository.objects
+def _changes(
+    session: Session, approval: RecordedApproval, bases: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Paths that the code changes since it left the target; those of them that decide what the user's hooks do."""
+    repository, store = session.repository, session.store
     base = bases[0] if bases else session.spec.base
-    return session.store.code(objects.commit(base).tree), session.store.code(objects.commit(approval.about).tree)
-
-
-def _hook_files(
-    session: Session, approval: RecordedApproval, bases: tuple[str, ...], changed: tuple[str, ...]
-) -> tuple[str, ...]:
-    trees = _code_trees(session, approval, bases)
-    return changed_hooks(users_hooks(session), session.repository.objects, changed, trees)
+    before, after = (store.code(repository.objects.commit(commit).tree) for commit in (base, approval.about))
+    deltas = repository.diffs.between(before, after)
+    changed = tuple(path for delta in deltas for path in (delta.path, delta.old_path) if path is not None)
+    return changed, changed_hooks(users_hooks(session), repository.objects, changed, (before, after))
 
 
 def _branches(session: Session) -> tuple[str, ...]:

@@ -205,7 +205,9 @@ def restore_run(repository: Repository, text: str) -> RunLayout:
     for trash in repository.refs.list(prefix):
         name = f"refs/{trash.removeprefix(prefix)}"
         repository.refs.swap(name, repository.refs.read(name), repository.refs.read(trash), why="restored")
-    _bring_worktree_back(repository, layout)
+    record = _read_record(repository, layout)
+    if record is not None and record.away is not None:
+        bring_back(repository, layout.branch, record.away, Locks(repository.common_dir))
     for trash in repository.refs.list(prefix):
         repository.refs.swap(trash, repository.refs.read(trash), None, why="restored")
     _record_path(repository, layout).unlink(missing_ok=True)
@@ -239,12 +241,6 @@ def purge(repository: Repository, before: datetime, *, dry_run: bool) -> list[st
         if not dry_run:
             remove(path)
     return gone
-
-
-def _bring_worktree_back(repository: Repository, layout: RunLayout) -> None:
-    record = _read_record(repository, layout)
-    if record is not None and record.away is not None:
-        bring_back(repository, layout.branch, record.away, Locks(repository.common_dir))
 
 
 def refuse_work(session: Session, state: RunState) -> None:

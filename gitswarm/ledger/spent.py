@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.git.object_reader import Commit, NewCommit
 from gitswarm.git.reader import RepositoryReader
@@ -37,7 +38,7 @@ _EVENT = b'"usage"'
 _ASKED = b'"navigator"'
 
 
-class InterruptedExecution(Struct, frozen=True, eq=False):
+class InterruptedExecution(Struct, frozen=True):
     """An execution that has no commit; the same one has the same name. `start`: ISO 8601, "" where no event of it is
     whole. `events`: JSON lines, as far as they are at hand; `kept_in`: the tree with them, if they were set aside.
     """
@@ -46,14 +47,9 @@ class InterruptedExecution(Struct, frozen=True, eq=False):
     step: str
     iteration: int
     start: str
+    used: Spent
     events: bytes = b""
     kept_in: str | None = None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, InterruptedExecution) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
     @classmethod
     def of(cls, flow: str, step: str, iteration: int, events: bytes) -> InterruptedExecution:
@@ -61,7 +57,7 @@ class InterruptedExecution(Struct, frozen=True, eq=False):
         :param events: JSON lines of its journal.
         """
         start = _read(events.partition(b"\n")[0]).get("ts")
-        return cls(flow, step, iteration, start if isinstance(start, str) else "", events)
+        return cls(flow, step, iteration, start if isinstance(start, str) else "", usage_in(events), events)
 
     @property
     def name(self) -> str:
@@ -72,13 +68,14 @@ class Payments(Struct, frozen=True):
     """All that a run paid for, each once: executions with a commit, interrupted ones, navigators."""
 
     committed: tuple[StepRecord, ...]
-    interrupted: Mapping[InterruptedExecution, Spent]
+    interrupted: tuple[InterruptedExecution, ...]
     navigators: tuple[Spent, ...]
 
     @property
     def spent(self) -> Spent:
         amounts = [Spent(record.tokens, record.cost_usd) for record in self.committed]
-        return reduce(Spent.plus, [*amounts, *self.interrupted.values(), *self.navigators], Spent())
+        amounts += [execution.used for execution in self.interrupted]
+        return reduce(Spent.plus, [*amounts, *self.navigators], Spent())
 
 
 def payments(repository: RepositoryReader, state: RunState) -> Payments:
@@ -88,7 +85,7 @@ def payments(repository: RepositoryReader, state: RunState) -> Payments:
     committed = _committed(repository, state, kept)
     return Payments(
         committed=tuple(committed),
-        interrupted=_interrupted(repository, state.layout, kept, committed),
+        interrupted=tuple(_interrupted(repository, state.layout, kept, committed).values()),
         navigators=tuple(_navigators(repository, state.layout)),
     )
 
@@ -115,9 +112,9 @@ def _usage(line: bytes) -> Spent | None:
     return None
 
 
-def usage_trailer(executions: Mapping[InterruptedExecution, Spent]) -> dict[str, str]:
+def usage_trailer(executions: Iterable[InterruptedExecution]) -> dict[str, str]:
     """Of a commit that sets executions aside; none where there are none."""
-    amounts = [f"{each.name} {used.tokens} {written(used.cost_usd)}" for each, used in executions.items()]
+    amounts = [f"{each.name} {each.used.tokens} {written(each.used.cost_usd)}" for each in executions]
     return {USAGE: ", ".join(amounts)} if amounts else {}
 
 
@@ -129,26 +126,26 @@ def _kept(repository: RepositoryReader, layout: RunLayout) -> list[Commit]:
 
 def _interrupted(
     repository: RepositoryReader, layout: RunLayout, kept: Sequence[Commit], committed: Sequence[StepRecord]
-) -> dict[InterruptedExecution, Spent]:
-    """Each once: its journal may still be there when it is set aside, and when it is committed."""
-    found: dict[InterruptedExecution, Spent] = {}
+) -> dict[str, InterruptedExecution]:
+    """Each once, by name: its journal may still be there when it is set aside, and when it is committed."""
+    found: dict[str, InterruptedExecution] = {}
     for commit in kept:
         for line in commit.message.splitlines():
             for item in line.removeprefix(f"{USAGE}: ").split(", ") if line.startswith(f"{USAGE}: ") else ():
                 with suppress(ValueError):  # a person's own
-                    found |= _execution(item, commit.tree)
+                    each = _execution(item, commit.tree)
+                    found[each.name] = replace(found.get(each.name, each), used=each.used)
     for journal in journal_files(journal_folder(repository, layout)):
         with suppress(FileNotFoundError):  # its step was committed just now
             events = journal.path.read_bytes()
-            found.setdefault(
-                InterruptedExecution.of(journal.flow, journal.step, journal.iteration, events), usage_in(events)
-            )
-    names = {(execution.flow, execution.step, execution.iteration) for execution in found}
+            each = InterruptedExecution.of(journal.flow, journal.step, journal.iteration, events)
+            found.setdefault(each.name, each)
+    names = {(each.flow, each.step, each.iteration) for each in found.values()}
     for record in committed:
-        execution = record.execution
-        if (execution.flow, execution.step, execution.iteration) in names:
-            events = repository.objects.file(record.tree, execution.events) or b""
-            found.pop(InterruptedExecution.of(execution.flow, execution.step, execution.iteration, events), None)
+        own = (record.flow, record.step, record.execution.iteration)
+        if own in names:
+            events = repository.objects.file(record.tree, record.execution.events) or b""
+            found.pop(InterruptedExecution.of(*own, events).name, None)
     return found
 
 
@@ -160,7 +157,7 @@ def interrupted_events(repository: RepositoryReader, layout: RunLayout, executio
     return repository.objects.file(execution.kept_in, named.events) or b""
 
 
-def _execution(text: str, tree: str) -> dict[InterruptedExecution, Spent]:
+def _execution(text: str, tree: str) -> InterruptedExecution:
     """
     :raises ValueError: it is none.
     """
@@ -168,7 +165,7 @@ def _execution(text: str, tree: str) -> dict[InterruptedExecution, Spent]:
     place, _at, iteration = name.rpartition("@")
     flow, step = place.split("/")
     used = Spent(int(tokens), read(cost))
-    return {InterruptedExecution(flow, step, int(iteration), start.removeprefix("-"), kept_in=tree): used}
+    return InterruptedExecution(flow, step, int(iteration), start.removeprefix("-"), used, kept_in=tree)
 
 
 def _committed(repository: RepositoryReader, state: RunState, kept: Sequence[Commit]) -> list[StepRecord]:
@@ -236,15 +233,11 @@ def uses(repository: RepositoryReader, state: RunState, *, timed: bool, paid: Pa
         _use(each.execution, Spent(each.tokens, each.cost_usd), events.get(each.commit, b""))
         for each in paid.committed
     ]
-    for execution, used in paid.interrupted.items():
-        raw = interrupted_events(repository, state.layout, execution)
-        found.append(_use(execution, used, raw, interrupted=True))
+    found += [_use(each, each.used, interrupted_events(repository, state.layout, each)) for each in paid.interrupted]
     return [*found, *(Use("a navigator", "", used.tokens, used.cost_usd) for used in paid.navigators)]
 
 
-def _use(
-    execution: Execution | InterruptedExecution, used: Spent, events: bytes, *, interrupted: bool = False
-) -> Use:
+def _use(execution: Execution | InterruptedExecution, used: Spent, events: bytes) -> Use:
     """
     :param events: JSON lines, the last one perhaps truncated.
     """
@@ -253,6 +246,7 @@ def _use(
     payload = start.get("payload")
     fields = payload if isinstance(payload, dict) else {}
     allowed = fields.get("budget")
+    may_go_on = isinstance(execution, InterruptedExecution) and fields.get("engine") not in _NO_MODEL
     times = [moment for line in (lines[:1] + lines[-2:]) if (moment := _moment(_read(line))) is not None]
     return Use(
         name=f"{execution.flow}/{execution.step}@{execution.iteration}",
@@ -260,7 +254,7 @@ def _use(
         tokens=used.tokens,
         cost_usd=used.cost_usd,
         allowed=BudgetLimits.of(allowed) if isinstance(allowed, dict) else UNLIMITED,
-        in_flight=interrupted and fields.get("mode") != "stub" and fields.get("engine") not in _NO_MODEL,
+        in_flight=may_go_on and fields.get("mode") != "stub",
         begun=min(times, default=0.0),
         ended=max(times, default=0.0),
     )

@@ -127,9 +127,7 @@ def bills(repository: RepositoryReader, state: RunState) -> list[Bill]:
         used = Spent(record.tokens, record.cost_usd)
         station = record.execution.agent
         found.append(Bill(record.flow, record.step, station, engine, record.model, took, used))
-    extra = [(INTERRUPTED, used) for used in paid.interrupted.values()] + [
-        (NAVIGATORS, used) for used in paid.navigators
-    ]
+    extra = [(INTERRUPTED, each.used) for each in paid.interrupted] + [(NAVIGATORS, used) for used in paid.navigators]
     return found + [Bill("", name, "-", "-", "-", 0, used, is_step=False) for name, used in extra]
 
 

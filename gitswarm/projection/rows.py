@@ -271,10 +271,9 @@ def _decision(commit: str, decision: Decision, *, holds: bool) -> Row:
 
 def _extra_costs(repository: RepositoryReader, layout: RunLayout, paid: Payments) -> Iterator[Row]:
     """Of what has no commit of its own; open journals are left out."""
-    for execution, used in paid.interrupted.items():
-        if execution.kept_in is not None:
-            kept = bool(interrupted_events(repository, layout, execution))
-            yield {**_extra("cut_off", execution, used), "kept": kept}
+    for each in paid.interrupted:
+        if each.kept_in is not None:
+            yield {**_extra("cut_off", each, each.used), "kept": bool(interrupted_events(repository, layout, each))}
     yield from (_extra("navigator", None, used) for used in paid.navigators)
 
 
@@ -292,11 +291,11 @@ def live_rows(repository: RepositoryReader, layout: RunLayout) -> RunRows:
     :raises NotFoundError: the run is gone.
     """
     paid = payments(repository, replay(repository, layout)).interrupted
-    journals = {execution: used for execution, used in paid.items() if execution.kept_in is None}
+    journals = [execution for execution in paid if execution.kept_in is None]
     rows = RunRows(is_whole=False)
     whole = (execution.events.rpartition(b"\n")[0] for execution in journals)
     rows.lines["events"] = [line for content in whole for line in event_lines(content, layout.run_id, None)]
-    costs = (_extra("open", *journal, committed=False) for journal in journals.items())
+    costs = (_extra("open", journal, journal.used, committed=False) for journal in journals)
     rows.add("extra_costs", ({"run_id": layout.run_id, **row} for row in costs))
     return rows
 

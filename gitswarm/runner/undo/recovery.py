@@ -16,7 +16,7 @@ from gitswarm.errors import SwarmError
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.reading import live_journals, siblings
-from gitswarm.ledger.spent import InterruptedExecution, usage_in, usage_trailer
+from gitswarm.ledger.spent import InterruptedExecution, usage_trailer
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import Execution
 from gitswarm.records.receipt import PartialHandoff
@@ -178,10 +178,7 @@ def set_aside(session: Session, state: RunState, shadow: Shadow, code: Staged, r
     }
     blobs = session.store.write_blobs(session.store.scrubbed(files))
     tree = session.store.with_run_files(code.tree, state.tip_tree, blobs)
-    used = {
-        InterruptedExecution.of(each.flow, each.step, each.iteration, raw): usage_in(raw)
-        for each, raw in events.items()
-    }
+    used = (InterruptedExecution.of(each.flow, each.step, each.iteration, raw) for each, raw in events.items())
     return session.store.set_aside(state, tree, reason.title, {**reason.trailers, **usage_trailer(used)})
 
 

@@ -4,7 +4,8 @@
 `refs` (`<commit> <ref>` a line), `commits` (all commits of those refs, as `git cat-file --batch` prints them) and
 `trees/<commit>`, the tree of each. So nothing of a run is lost to `git gc`, and `git log --all` shows one commit.
 
-The trash holds discarded runs under refs of their own.
+They lie below `.swarm/runs`, where the push guard lets nothing out under any name. The trash holds discarded runs
+under refs of their own.
 """
 
 from __future__ import annotations
@@ -19,11 +20,6 @@ from gitswarm.records.execution import RUN_ID, RUNS_FOLDER
 
 TITLE = "git-swarm archive"
 REFS, COMMITS, TREES, OVERVIEW = "refs", "commits", "trees", "overview.json"
-
-
-def archive_folder(layout: RunLayout) -> str:
-    """Below `.swarm/runs`, where the push guard lets nothing out under any name."""
-    return f"{RUNS_FOLDER}/{layout.run_id}"
 
 
 def archived_runs(repository: RepositoryReader) -> list[RunLayout]:
@@ -42,7 +38,7 @@ def archived_file(repository: RepositoryReader, layout: RunLayout, name: str) ->
     """
     tip = repository.refs.read(ARCHIVE_REF)
     tree = repository.objects.commit(tip).tree if tip is not None else None
-    found = repository.objects.file(tree, f"{archive_folder(layout)}/{name}") if tree is not None else None
+    found = repository.objects.file(tree, f"{layout.base}/{name}") if tree is not None else None
     if found is None:
         raise NotFoundError(f"{layout.run_id} is not in {ARCHIVE_REF}", hint="git swarm list --all")
     return found

@@ -13,7 +13,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.object_reader import NewCommit
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.archive import COMMITS, OVERVIEW, REFS, TITLE, TREES, archive_folder, printed_objects
+from gitswarm.ledger.archive import COMMITS, OVERVIEW, REFS, TITLE, TREES, printed_objects
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
@@ -49,7 +49,7 @@ class ArchiveStore(Struct, frozen=True):
             files = objects.with_files(
                 None, {name: objects.write_blob(content) for name, content in run.files.items()}
             )
-            folders[archive_folder(run.layout)] = objects.with_subtree(files, TREES, run.trees)
+            folders[run.layout.base] = objects.with_subtree(files, TREES, run.trees)
 
         def change(tree: str | None) -> str:
             changed = tree or objects.with_files(None, {})
@@ -63,7 +63,7 @@ class ArchiveStore(Struct, frozen=True):
         """Safe to repeat."""
         if self.repository.refs.read(ARCHIVE_REF) is not None:
             objects = self.repository.objects
-            self._write(lambda tree: objects.with_subtree(tree or "", archive_folder(layout), None), frozenset())
+            self._write(lambda tree: objects.with_subtree(tree or "", layout.base, None), frozenset())
 
     def packed(self, overview: RunOverview, refs: Mapping[str, str]) -> PackedRun:
         """A run with all that its refs reach.

@@ -1,5 +1,5 @@
-"""What to type next for a run, by how it stands, after a conflict too; with `--hub` for runs of this clone that are on
-a hub, each of which has a mark in a local file."""
+"""What to type next for a run, by how it stands, after a conflict too; with `--hub` for runs of this clone that are
+on a hub, each of which has a mark in a local file."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from gitswarm.errors import CorruptError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.ledger.approval import newest_landing
-from gitswarm.ledger.archive import archive_folder, archived_runs, read_archived
+from gitswarm.ledger.archive import archived_runs, read_archived
 from gitswarm.ledger.finding import all_runs, parsed
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.next_command import never_lands
@@ -55,7 +55,7 @@ def sources(repository: RepositoryReader) -> dict[str, RunSource]:
     tip = repository.refs.read(ARCHIVE_REF)
     tree = repository.objects.commit(tip).tree if tip is not None else ""
     for layout in archived_runs(repository):
-        stored = repository.objects.entry(tree, archive_folder(layout))
+        stored = repository.objects.entry(tree, layout.base)
         found.setdefault(layout.run_id, RunSource(layout, ((ARCHIVE_REF, stored),), archived=True))
     return found
 

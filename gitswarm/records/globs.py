@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from gitswarm.records.lazy_re import lazy_re
+from gitswarm.records.text import words
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -74,90 +75,31 @@ def _sorted(globs: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tu
     return frozenset(exact), tuple(starts), tuple(ends), lazy_re("|".join(map(translate, others)) or r"(?!)")
 
 
-CI = (
-    "/.github/workflows/**",
-    "/.github/actions/**",
-    "/.gitlab-ci.yml",
-    "/.gitlab/ci/**",
-    "/.circleci/**",
-    "/.buildkite/**",
-    "/.travis.yml",
-    "/.drone.yml",
-    "/.ci/**",
-    "/appveyor.yml",
-    "/azure-pipelines.yml",
-    "/bitbucket-pipelines.yml",
-    "/Jenkinsfile",
-)
+CI = words("""
+    /.github/workflows/** /.github/actions/** /.gitlab-ci.yml /.gitlab/ci/** /.circleci/** /.buildkite/**
+    /.travis.yml /.drone.yml /.ci/** /appveyor.yml /azure-pipelines.yml /bitbucket-pipelines.yml /Jenkinsfile
+""")
 """Continuous integration."""
 
-INSTRUCTION_FILES = (
-    "AGENTS.md",
-    "CLAUDE.md",
-    ".claude/CLAUDE.md",
-    "GEMINI.md",
-    ".github/copilot-instructions.md",
-    ".cursorrules",
+INSTRUCTION_FILES = words(
+    "AGENTS.md CLAUDE.md .claude/CLAUDE.md GEMINI.md .github/copilot-instructions.md .cursorrules"
 )
 """Files that coding agents read by themselves, the one first that is for all of them."""
 
-AGENTS = (
-    *INSTRUCTION_FILES,
-    "CLAUDE.local.md",
-    "/.claude/**",
-    "/.codex/**",
-    "/.cursor/**",
-    "/.gemini/**",
-    "/.mcp.json",
-)
+AGENTS = (*INSTRUCTION_FILES, *words("CLAUDE.local.md /.claude/** /.codex/** /.cursor/** /.gemini/** /.mcp.json"))
 """Instructions and settings of agents."""
 
 PROTECTED = ("/.swarm/**", *CI, *AGENTS)
 """What no agent changes without a person's word."""
 
-LOCK_FILES = (
-    "package-lock.json",
-    "npm-shrinkwrap.json",
-    "yarn.lock",
-    "pnpm-lock.yaml",
-    "bun.lock",
-    "bun.lockb",
-    "uv.lock",
-    "poetry.lock",
-    "pdm.lock",
-    "pixi.lock",
-    "Pipfile.lock",
-    "Cargo.lock",
-    "go.sum",
-    "Gemfile.lock",
-    "composer.lock",
-    "mix.lock",
-    "flake.lock",
-    "Podfile.lock",
-    "packages.lock.json",
-    "gradle.lockfile",
-    "pubspec.lock",
-    "deno.lock",
-)
+LOCK_FILES = words("""
+    package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb uv.lock poetry.lock pdm.lock
+    pixi.lock Pipfile.lock Cargo.lock go.sum Gemfile.lock composer.lock mix.lock flake.lock Podfile.lock
+    packages.lock.json gradle.lockfile pubspec.lock deno.lock
+""")
 
-MANIFESTS = (
-    "pyproject.toml",
-    "setup.cfg",
-    "setup.py",
-    "requirements*.txt",
-    "constraints*.txt",
-    "Pipfile",
-    "environment.yml",
-    "package.json",
-    "go.mod",
-    "Cargo.toml",
-    "Gemfile",
-    "composer.json",
-    "pom.xml",
-    "build.gradle*",
-    "*.csproj",
-    "mix.exs",
-    "Dockerfile*",
-    ".gitmodules",
-)
+MANIFESTS = words("""
+    pyproject.toml setup.cfg setup.py requirements*.txt constraints*.txt Pipfile environment.yml package.json go.mod
+    Cargo.toml Gemfile composer.json pom.xml build.gradle* *.csproj mix.exs Dockerfile* .gitmodules
+""")
 """Where a project says what it is built of."""

@@ -14,6 +14,7 @@ from gitswarm.records.event import Event
 from gitswarm.records.execution import Status
 from gitswarm.records.receipt import Tokens
 from gitswarm.records.record import Record
+from gitswarm.records.text import words
 
 
 class Action(StrEnum):
@@ -295,35 +296,13 @@ class Choice(Record):
     events: tuple[Event, ...] = ()
 
 
-_RARE = (
-    "to_flow",
-    "stack",
-    "resume_at",
-    "why_now",
-    "skip_justification",
-    "offroad_rule",
-    "fork",
-    "join",
-    "proposal",
-    "findings",
-    "failed",
-    "events",
-    "elapsed_us",
-)
+_RARE = words("""
+    to_flow stack resume_at why_now skip_justification offroad_rule fork join proposal findings failed events
+    elapsed_us
+""")
 
 
-AUDITED = (
-    "to_step",
-    "reason",
-    "loop_state",
-    "routing_source",
-    "decision",
-    "candidate_id",
-    "to_flow",
-    "stack",
-    "fork",
-    "findings",
-)
+AUDITED = words("to_step reason loop_state routing_source decision candidate_id to_flow stack fork findings")
 """What the audit event of a decision holds of it, besides where it was taken."""
 
 

@@ -29,13 +29,9 @@ Location = tuple[int | str, ...]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _EXPECTED = {
-    "int_parsing": "not a whole number",
-    "int_type": "not a whole number",
-    "int_from_float": "not a whole number",
-    "float_parsing": "no number",
-    "float_type": "no number",
-    "bool_parsing": "neither true nor false",
-    "bool_type": "neither true nor false",
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "not a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "no number"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "neither true nor false"),
     "string_type": "no text",
 }
 """By pydantic's name of an error."""

@@ -28,8 +28,8 @@ from gitswarm.cli.invocation import now
 from gitswarm.git.remote import remote_of
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import run_of
-from gitswarm.runner.hub import retention
-from gitswarm.runner.hub.retention import Folded, fold_on_hub
+from gitswarm.runner.undo import archiving
+from gitswarm.runner.undo.archiving import Folded, fold_on_hub
 
 _STEPS = 20
 _FILES = 100
@@ -136,7 +136,7 @@ def measure_fold(project: Checkout, folder: Path, count: int) -> tuple[list[floa
     )
     folded = list[Folded]()
     before = hub.git("for-each-ref", "--format=%(refname)").splitlines()
-    with mock.patch.object(retention, "_AT_ONCE", count):
+    with mock.patch.object(archiving, "_AT_ONCE", count):
         timed(ours, lambda: folded.extend(islice(fold, count)))
     runs = {each.run.run_id for each in folded}
     project.git("init", "-q", "--bare", str(folder / "empty.git"))

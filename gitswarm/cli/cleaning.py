@@ -30,12 +30,11 @@ from gitswarm.ledger.overview import RunOverview, overviews
 from gitswarm.ledger.state import RunState
 from gitswarm.records.budget import seconds
 from gitswarm.records.execution import OVER
-from gitswarm.runner.hub.retention import fold_on_hub
 from gitswarm.runner.hub.transfer import hub_for_runs
 from gitswarm.runner.open_run import open_run
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.runner.run_session import Session
-from gitswarm.runner.undo.archiving import archive_run, find_archived, restore_archived, sweep_archived
+from gitswarm.runner.undo.archiving import archive_run, find_archived, fold_on_hub, restore_archived, sweep_archived
 from gitswarm.runner.undo.discard import discard_run, discard_worktree, purge, refuse_work, restore_run
 
 if TYPE_CHECKING:

@@ -53,10 +53,9 @@ from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.ledger.archive import archived_runs, discarded_runs, is_read_from_archive
 from gitswarm.ledger.finding import all_runs, find_run
-from gitswarm.ledger.hub_archive import archived_on_hub, overviews_on_hub
 from gitswarm.ledger.kept_overviews import archived_overview, kept_overviews
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
+from gitswarm.ledger.lease import Lease, archived_on_hub, find_on_hub, look_at_hub, overviews_on_hub
 from gitswarm.ledger.next_command import onward
 from gitswarm.ledger.overview import ApprovalFields, OpenInterruption, RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch

@@ -10,9 +10,9 @@ import pytest
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.remote import Remote
-from gitswarm.ledger import hub_archive, kept_overviews
+from gitswarm.ledger import kept_overviews, lease
 from gitswarm.ledger.archive import printed_objects
-from gitswarm.ledger.hub_archive import HubArchive, archive_on_hub
+from gitswarm.ledger.lease import HubArchive, archive_on_hub
 from tests.hub.clones import two_clones
 
 
@@ -63,7 +63,7 @@ def test_an_archived_run_is_fetched_once_and_no_file_changes_what_is_shown(
         opened.append(remote.name)
         return archive_on_hub(repository, remote)
 
-    monkeypatch.setattr(hub_archive, "archive_on_hub", on_hub)
+    monkeypatch.setattr(lease, "archive_on_hub", on_hub)
 
     def reads() -> tuple[object, int]:
         """What is shown, and whether something was fetched."""

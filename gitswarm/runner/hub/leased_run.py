@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from gitswarm.errors import FencedError, GitFailedError, SwarmError
 from gitswarm.git.remote import Move, Remote, is_declined, refusal_of
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.hub_archive import archived_on_hub
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_here, refs_to_push
+from gitswarm.ledger.lease import Lease, OnHub, archived_on_hub, look_at_hub, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.next_command import mark_shared, with_hub
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals

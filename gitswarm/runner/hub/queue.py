@@ -13,9 +13,8 @@ from gitswarm.errors import FencedError, GitFailedError, SwarmError
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.hub_archive import overviews_on_hub
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, OnHub, look_at_hub
+from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, overviews_on_hub
 from gitswarm.ledger.state import replay
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.record import Clock

@@ -13,9 +13,8 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.owners import owner_of
 from gitswarm.git.remote import Remote, configured_hub, own_hub, remote_of
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.hub_archive import archived_on_hub
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_here, refs_to_push
+from gitswarm.ledger.lease import Lease, OnHub, archived_on_hub, look_at_hub, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.next_command import mark_shared
 from gitswarm.ledger.state import replay
 from gitswarm.records.record import Clock, timestamp

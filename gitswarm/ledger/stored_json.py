@@ -76,7 +76,8 @@ class SpecFields(StoredFields, frozen=True):
 
     @property
     def target(self) -> str | None:
-        return self.settings.deploy.get("target")
+        target = self.settings.deploy.get("target")
+        return str(target) if target else None
 
     @property
     def engine(self) -> str:
@@ -160,7 +161,8 @@ class ReceiptFields(StoredFields, frozen=True):
     @property
     def limited_until(self) -> str | None:
         """When the usage limit ends that the step met; None: it met none."""
-        return self.outcome.get("resets_at")
+        resets_at = self.outcome.get("resets_at")
+        return None if resets_at is None else str(resets_at)
 
     @property
     def failed_output(self) -> str | None:

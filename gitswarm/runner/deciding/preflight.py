@@ -163,7 +163,7 @@ def _is_cut_short(session: Session, record: StepRecord, decision: Decision) -> b
     if decision.failed and record.result is Result.FAILED:
         return True
     content = session.repository.objects.file(record.tree, record.execution.receipt) or b"{}"
-    return ReceiptFields.from_json(content).outcome.get("kind") == "budget"
+    return bool(ReceiptFields.from_json(content).outcome.get("kind") == "budget")
 
 
 _MOST_RESETS = 3

@@ -160,20 +160,5 @@ class DiscreetObserver(Struct, frozen=True):
         self.observer.notice(self.scrubber.scrub(text))
 
 
-class SilentObserver:
+class SilentObserver(Observer):
     """Watches and says nothing."""
-
-    def opened(self, state: RunState, worktree: str) -> None:
-        pass
-
-    def event(self, event: LoggedEvent) -> None:
-        pass
-
-    def committed(self, state: RunState) -> None:
-        pass
-
-    def decided(self, decision: Decision) -> None:
-        pass
-
-    def notice(self, text: str) -> None:
-        pass

@@ -23,7 +23,8 @@ from gitswarm.records.execution import RunStatus
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import CACHES, sandbox_for
 from gitswarm.runner.initialise import missing_parts
-from gitswarm.runner.run_engines import EngineContext, choices, survey_engines
+from gitswarm.runner.run_engines import choices, survey_engines
+from gitswarm.runner.run_session import RunContext
 from gitswarm.runner.undo.discard import leftovers, remove
 from gitswarm.safety.guard import CHAINED, HOOK, is_guard, put, state_of
 from gitswarm.safety.sandbox.walls import INSTALL
@@ -57,7 +58,7 @@ class Diagnosis(Struct, frozen=True):
         }
 
 
-def examine_machine(settings: FrozenSettings, machine: EngineContext) -> Iterator[Diagnosis]:
+def examine_machine(settings: FrozenSettings, machine: RunContext) -> Iterator[Diagnosis]:
     """What is the same for every repository."""
     yield from _containment(settings, machine.env)
     for broken in broken_engines():

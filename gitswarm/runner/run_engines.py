@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
 from pydantic import JsonValue
 
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Prices, Program
-from gitswarm.engines.base import LOCAL_WORK, Capabilities, Engine, EngineAccess
+from gitswarm.engines.base import LOCAL_WORK, Capabilities, Engine
 from gitswarm.engines.command import CommandEngine
 from gitswarm.engines.names import STUB
 from gitswarm.engines.registry import MissingEngine, adapter_of, adapters
 from gitswarm.errors import EngineMissingError, NoSuchModeError, SwarmError, UsageError
-from gitswarm.records.record import Clock
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.yaml_source import nearest
+
+if TYPE_CHECKING:
+    from gitswarm.runner.run_session import RunContext
 
 Engines = Mapping[tuple[str, str], Engine]
 """By engine and mode (`EngineChoice.key`)."""
@@ -50,21 +52,8 @@ def choices(settings: FrozenSettings) -> Iterable[EngineChoice]:
     return (settings.default_engine, *settings.flow_engines.values(), *settings.step_engines.values())
 
 
-class EngineContext(Protocol):
-    """What a process was given that executes a run."""
-
-    @property
-    def env(self) -> Mapping[str, str]: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def access(self) -> Mapping[str, EngineAccess]: ...
-
-
 def engine_setup(
-    adapter: EngineAdapter, choice: EngineChoice, settings: FrozenSettings, machine: EngineContext, prices: Prices
+    adapter: EngineAdapter, choice: EngineChoice, settings: FrozenSettings, machine: RunContext, prices: Prices
 ) -> EngineSetup:
     """What an engine is opened with in a run of these settings."""
     access = machine.access.get(choice.engine) or adapter.access(adapter.configuration(), machine.env)
@@ -84,7 +73,7 @@ def prices_of(policy: ModelPolicy, adapter: EngineAdapter) -> Prices:
 
 
 def build_engines(
-    settings: FrozenSettings, policy: ModelPolicy, script: Script | None, machine: EngineContext
+    settings: FrozenSettings, policy: ModelPolicy, script: Script | None, machine: RunContext
 ) -> Engines:
     """Every engine that the run may ask, and the project's commands."""
     found: dict[tuple[str, str], Engine] = {LOCAL.key: CommandEngine(script, machine.clock)}
@@ -95,7 +84,7 @@ def build_engines(
 
 
 def _opened(
-    choice: EngineChoice, settings: FrozenSettings, policy: ModelPolicy, script: Script | None, machine: EngineContext
+    choice: EngineChoice, settings: FrozenSettings, policy: ModelPolicy, script: Script | None, machine: RunContext
 ) -> Engine:
     try:
         adapter = _adapter_with(choice)
@@ -120,7 +109,7 @@ def asked_engines(
     return list({choice.key: choice for choice in found}.values())
 
 
-def notices(settings: FrozenSettings, asked: Sequence[EngineChoice], machine: EngineContext) -> list[str]:
+def notices(settings: FrozenSettings, asked: Sequence[EngineChoice], machine: RunContext) -> list[str]:
     """What the engines of a run tell people before it, each line once."""
     found = []
     for choice in asked:
@@ -132,7 +121,7 @@ def notices(settings: FrozenSettings, asked: Sequence[EngineChoice], machine: En
 
 
 def refuse_impossible(
-    settings: FrozenSettings, asked: Sequence[EngineChoice], engines: Engines, machine: EngineContext
+    settings: FrozenSettings, asked: Sequence[EngineChoice], engines: Engines, machine: RunContext
 ) -> list[str]:
     """What a person should know of the programs that the run can be executed with, each line once.
 
@@ -205,7 +194,7 @@ class EngineHere(Struct, frozen=True):
         }
 
 
-def survey_engines(settings: FrozenSettings, machine: EngineContext) -> Iterator[EngineHere]:
+def survey_engines(settings: FrozenSettings, machine: RunContext) -> Iterator[EngineHere]:
     """
     :param settings: of a run that would be started here.
     """
@@ -237,7 +226,7 @@ class OfferedModel(Struct, frozen=True):
         return {**asdict(self), "named": [*self.named], "price": [*self.price] if self.price else None}
 
 
-def survey_models(settings: FrozenSettings, policy: ModelPolicy, machine: EngineContext) -> Iterator[OfferedModel]:
+def survey_models(settings: FrozenSettings, policy: ModelPolicy, machine: RunContext) -> Iterator[OfferedModel]:
     """By asking the providers of the engines that can be asked.
 
     :raises SwarmError: why one of them does not answer.

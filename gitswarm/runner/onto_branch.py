@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import reduce
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.git.merge import merge_trees
+from gitswarm.git.merge import Merged, merge_trees
 from gitswarm.ledger.message import CommitMessage, parse_message
 from gitswarm.ledger.reading import siblings
 from gitswarm.ledger.state import RunState, replay
@@ -39,21 +38,17 @@ def bring_onto_branch(session: Session, place: RunWorktree, state: RunState, sib
         message = replace(message, trailers={**message.trailers, "Swarm-Status": status})
         others = ", ".join(merged.conflicts)
         session.context.observer.notice(f"{sibling.step} conflicts in {others}: its code is left out")
-    after = session.store.commit(state, StagedCommit(message, sibling.execution.agent, merged.code, files))
+    after = session.store.commit(state, StagedCommit(message, sibling.execution.agent, merged.tree, files))
     place.index.leave()
     snapshot.restore(place.shadow, after.tip_tree, session.layout.base)
     place.index.leave()
     return after
 
 
-class _Merged(Struct, frozen=True):
-    code: str
-    conflicts: tuple[str, ...] = ()
-
-
-def _merged(session: Session, state: RunState, sibling: StepRecord) -> _Merged:
+def _merged(session: Session, state: RunState, sibling: StepRecord) -> Merged:
+    """The code as it is then; where there are conflicts, without the change."""
     if sibling.result is Result.FAILED:
-        return _Merged(state.tip_tree)
+        return Merged(state.tip_tree, ())
     repository = session.repository
     base, ours, theirs = (
         session.store.code(tree) for tree in (_start(session, sibling), state.tip_tree, sibling.tree)
@@ -63,14 +58,12 @@ def _merged(session: Session, state: RunState, sibling: StepRecord) -> _Merged:
         # The change of the earlier execution is replaced, so it is taken out before the merge.
         undone = merge_trees(repository, earlier, ours, base)
         if undone.conflicts:
-            return _Merged(state.tip_tree, undone.conflicts)
+            return Merged(state.tip_tree, undone.conflicts)
         ours = undone.tree
-    if theirs == base:
-        return _Merged(ours)
-    if ours == base:
-        return _Merged(theirs)
+    if base in (ours, theirs):
+        return Merged(ours if theirs == base else theirs, ())
     found = merge_trees(repository, base, ours, theirs)
-    return _Merged(state.tip_tree, found.conflicts) if found.conflicts else _Merged(found.tree)
+    return Merged(state.tip_tree, found.conflicts) if found.conflicts else found
 
 
 def _earlier(session: Session, state: RunState, sibling: StepRecord) -> str | None:

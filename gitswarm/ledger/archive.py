@@ -10,7 +10,7 @@ under refs of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gitswarm.errors import CorruptError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
@@ -96,12 +96,17 @@ def bring_commits_back(repository: RepositoryReader, printed: bytes) -> None:
     :raises CorruptError: the archive was made by somebody else.
     """
     stored = printed_objects(printed)
-    asked = "".join(f"{commit_id}\n" for commit_id in stored).encode()
-    listed = repository.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines()
-    for commit_id in (line.partition(" ")[0] for line in listed if line.endswith(" missing")):
+    for commit_id in missing_objects(repository, stored):
         written = repository.git.output("hash-object", "-t", "commit", "-w", "--stdin", stdin=stored[commit_id])
         if written.decode().strip() != commit_id:
             raise CorruptError(f"{ARCHIVE_REF} holds another commit for {commit_id}", hint="git fsck --full")
+
+
+def missing_objects(repository: RepositoryReader, wanted: Collection[str]) -> list[str]:
+    """Ids of those that are not here."""
+    asked = "".join(f"{each}\n" for each in wanted).encode()
+    listed = repository.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines() if asked else []
+    return [line.partition(" ")[0] for line in listed if line.endswith(" missing")]
 
 
 def printed_objects(printed: bytes) -> dict[str, bytes]:

@@ -29,6 +29,7 @@ from gitswarm.ledger.archive import (
     archived_refs,
     archived_runs,
     bring_commits_back,
+    missing_objects,
     printed_objects,
 )
 from gitswarm.ledger.finding import matching_runs
@@ -305,9 +306,7 @@ def fetch_archive(scratch: RepositoryReader, remote: Remote) -> bool:
 
 def bring_objects(scratch: RepositoryReader, remote: Remote, wanted: Iterable[str], depth: int) -> None:
     """Those that are missing."""
-    asked = "".join(f"{each}\n" for each in dict.fromkeys(wanted)).encode()
-    listed = scratch.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines() if asked else []
-    missing = [line.partition(" ")[0] for line in listed if line.endswith(" missing")]
+    missing = missing_objects(scratch, dict.fromkeys(wanted))
     if missing:
         remote.fetch_some(missing, depth)
 

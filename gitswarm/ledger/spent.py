@@ -280,14 +280,8 @@ def changed_limits(repository: RepositoryReader, layout: RunLayout) -> dict[str,
     commit_id = repository.refs.read(layout.budget_ref)
     text = repository.objects.commit(commit_id).message if commit_id is not None else ""
     lines = (line.removeprefix(f"{BUDGET}: ") for line in text.splitlines() if line.startswith(f"{BUDGET}: "))
-    return dict(_limits_in(next(lines, "")))
-
-
-def _limits_in(trailer: str) -> Iterator[tuple[str, float | None]]:
-    for word in trailer.split():
-        name, _equals, value = word.partition("=")
-        if name in OPTIONS:
-            yield name, None if value == "none" else float(value)
+    pairs = (word.partition("=") for word in next(lines, "").split())
+    return {name: None if value == "none" else float(value) for name, _equals, value in pairs if name in OPTIONS}
 
 
 def record_limits(

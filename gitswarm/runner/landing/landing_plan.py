@@ -228,7 +228,7 @@ def _occupied(facts: LandingState) -> Refused | None:
 def facts_of(session: Session, state: RunState, request: LandingRequest) -> LandingState:
     repository = session.repository
     standing = standing_approval(repository, state)
-    target = _resolved(session, target_of(session, request))
+    target = landing_target(session, request)
     tip = repository.refs.read(target) if target is not None else None
     found = landings(repository, tip, session.layout.run_id, state.base) if tip is not None else []
     bases = (
@@ -261,7 +261,7 @@ def met_conflict(session: Session, state: RunState, request: LandingRequest) -> 
     """Why there is no sense in approving or landing again: the code met a conflict, and the target still has it."""
     if standing_conflict(session.repository, state) is None:
         return None
-    target = _resolved(session, target_of(session, request))
+    target = landing_target(session, request)
     tip = session.repository.refs.read(target) if target is not None else None
     if target is None or tip is None:
         return None
@@ -276,11 +276,6 @@ def met_conflict(session: Session, state: RunState, request: LandingRequest) -> 
     )
 
 
-def landing_target(session: Session) -> str | None:
-    """Full name of the branch that the run lands on when nobody asks for another one."""
-    return _resolved(session, target_of(session, LandingRequest()))
-
-
 def target_of(session: Session, request: LandingRequest) -> str | None:
     """Full name of the branch to land on: as asked, as configured, else the one that the run was started on."""
     name = request.target or session.spec.settings.deploy.target
@@ -292,8 +287,10 @@ def target_of(session: Session, request: LandingRequest) -> str | None:
     return HEADS + started if session.repository.refs.read(HEADS + started) is not None else None
 
 
-def _resolved(session: Session, target: str | None) -> str | None:
-    """The branch behind a name that only points to another one, as `master` does in some repositories."""
+def landing_target(session: Session, request: LandingRequest) -> str | None:
+    """As `target_of`; the branch behind a name that only points to another one, as `master` does in some
+    repositories."""
+    target = target_of(session, request)
     if target is None:
         return None
     found = session.repository.git.run("symbolic-ref", "--quiet", target).stdout.decode(errors="replace").strip()

@@ -22,7 +22,7 @@ from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import RUNS_FOLDER, Status
 from gitswarm.runner.deciding.preflight import newer, upstream_tip
-from gitswarm.runner.landing.landing_plan import HEADS, landing_target, short, users_git
+from gitswarm.runner.landing.landing_plan import HEADS, LandingRequest, landing_target, short, users_git
 from gitswarm.runner.step.operation import KernelStep, reported
 from gitswarm.runner.stored import text_of
 from gitswarm.worktree import snapshot
@@ -89,7 +89,7 @@ def fetch_upstream(step: KernelStep, request: StepRequest, _emit: Emit) -> StepR
 def _look(step: KernelStep) -> UpstreamCommit:
     """The target of the run, or what that follows where it is ahead."""
     session, repository, base = step.session, step.session.repository, step.state.base
-    target = landing_target(session)
+    target = landing_target(session, LandingRequest())
     if target is None:
         return UpstreamCommit(
             None, "", problem="nothing says which branch the run lands on: git config swarm.deploy.target"

@@ -124,10 +124,6 @@ class RunState(Struct, frozen=True):
         """Of the steps on the branch; None as soon as one step's cost is unknown: an unknown cost is not 0."""
         return self.tally.cost_usd
 
-    def with_commit(self, commit: Commit, message: CommitMessage) -> RunState:
-        """The state after one more commit on the branch."""
-        return self.with_commits([(commit, message)])
-
     def with_commits(self, commits: Iterable[tuple[Commit, CommitMessage]]) -> RunState:
         """The state after more commits on the branch, oldest first.
 

@@ -299,7 +299,7 @@ class RunStore:
         message = parse_message(commit.message)
         if message is None:
             raise ValueError(f"{commit_id} is not a commit of ours")
-        after = state.with_commit(commit, message)
+        after = state.with_commits([(commit, message)])
         events = self._objects.entry(commit.tree, after.tip_events)
         noted = {commit_id: events} if events is not None else {}
         return after, self._events_notes.prepare(noted, by=self._committer, when=self._clock())

@@ -4,7 +4,7 @@ on a hub, each of which has a mark in a local file."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -139,14 +139,13 @@ def _command_to_continue(state: RunState, status: RunStatus) -> str:
         if state.blocking:
             return f"git swarm resume {run} --accept '{state.blocking[0].id}=WHY'   (or -m 'what to do instead')"
     if status is RunStatus.UNPROVEN and state.blocking:
-        return f"git swarm resume {run}   (or: {_accepting(state)})"
+        return f"git swarm resume {run}   (or: {accepting(run, (each.id for each in state.blocking))})"
     return f"git swarm resume {run}"
 
 
-def _accepting(state: RunState) -> str:
-    """How a person takes on all that blocks: fewer are refused."""
-    ids = " ".join(f"--accept '{concern.id}=WHY'" for concern in state.blocking)
-    return f"git swarm approve {state.layout.run_id} {ids}"
+def accepting(run: str, blocking: Iterable[str]) -> str:
+    """How a person takes on all that blocks, by ids: fewer are refused."""
+    return " ".join(["git swarm approve", run, *(f"--accept '{each}=WHY'" for each in blocking)])
 
 
 LAND = "land"

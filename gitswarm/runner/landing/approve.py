@@ -12,6 +12,7 @@ from gitswarm.errors import GitFailedError, SwarmError
 from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.ledger.approval import ApprovalKind, code_tree, latest_approval, standing_approval
 from gitswarm.ledger.layout import HUMAN
+from gitswarm.ledger.next_command import accepting
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.stored_json import last_tests
 from gitswarm.records.envelope import Handoff
@@ -285,9 +286,8 @@ def approve_run(
 def _unproven(session: Session, still: Sequence[Concern]) -> Refused:
     """What blocks is accepted one by one, or worked off."""
     run = session.layout.run_id
-    ids = " ".join(f"--accept '{concern.id}=WHY'" for concern in still)
     what = f"{len(still)} blocking concern{'' if len(still) == 1 else 's'} open"
-    hint = f"git swarm approve {run} {ids}   (or: git swarm resume {run})"
+    hint = f"{accepting(run, (concern.id for concern in still))}   (or: git swarm resume {run})"
     return Refused(what, hint, tuple(f"{concern.id}: {concern.fact}" for concern in still))
 
 

@@ -13,7 +13,7 @@ from gitswarm.ledger.approval import (
     standing_approval,
 )
 from gitswarm.ledger.merging import Landing, common_bases, is_in, landings, merged_code
-from gitswarm.ledger.next_command import command_after_conflict, standing_conflict
+from gitswarm.ledger.next_command import accepting, command_after_conflict, standing_conflict
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import BRANCH_PREFIX
 from gitswarm.records.run_spec import LandStrategy
@@ -154,11 +154,8 @@ def _unproven(facts: LandingState) -> Refused | None:
     if not facts.blocking:
         return None
     count = len(facts.blocking)
-    ids = " ".join(f"--accept '{each}=WHY'" for each in facts.blocking)
-    return Refused(
-        f"{count} blocking concern{'' if count == 1 else 's'} open: {facts.blocking[0]}",
-        f"git swarm approve {facts.run} {ids}",
-    )
+    what = f"{count} blocking concern{'' if count == 1 else 's'} open: {facts.blocking[0]}"
+    return Refused(what, accepting(facts.run, facts.blocking))
 
 
 def _untargeted(facts: LandingState) -> Refused | None:

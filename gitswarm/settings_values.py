@@ -83,7 +83,7 @@ def settings(
     """
     model = _whole()
     ours, teams = (load_config(team, each, model).model_dump(mode="json", by_alias=True) for each in (personal, {}))
-    written = parse_yaml(CONFIG_FILE, team).data if team else None
+    written = parse_yaml(CONFIG_FILE, team).data if team else {}
     if isinstance(_at(written, ("context",)), str):
         written = {**written, "context": {"profile": written["context"]}}
     found = []

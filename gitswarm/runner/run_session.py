@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -119,7 +119,9 @@ def push_to_hub(session: Session, state: RunState, *, executes: bool = True) -> 
         push_leased(session, state, leased, executes=executes)
 
 
-class Observer(Protocol):
+class Observer:
+    """Is told what happens in a run."""
+
     def opened(self, state: RunState, worktree: str) -> None:
         """The run has its branch and worktree and is about to execute."""
 
@@ -129,20 +131,22 @@ class Observer(Protocol):
     def committed(self, state: RunState) -> None:
         """A step was committed."""
 
-    def decided(self, decision: Decision) -> None: ...
+    def decided(self, decision: Decision) -> None:
+        """Where it goes next was decided."""
 
     def notice(self, text: str) -> None:
         """Something that a person should know, in one line."""
 
 
-class DiscreetObserver(Struct, frozen=True):
+class DiscreetObserver(Observer):
     """Tells another observer what it is told, without secrets: what is shown may go to a log.
 
     Events, and states that are read from commits, have none.
     """
 
-    observer: Observer
-    scrubber: Scrubber
+    def __init__(self, observer: Observer, scrubber: Scrubber) -> None:
+        self.observer = observer
+        self.scrubber = scrubber
 
     def opened(self, state: RunState, worktree: str) -> None:
         self.observer.opened(state, worktree)

@@ -124,7 +124,6 @@ _BUILTINS: dict[str, Callable[..., object]] = {
     each.__name__: each for each in (bool, range, list, tuple, set, frozenset, dict)
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Display = ast.Tuple | ast.List | ast.Set | ast.Dict
 _MOST_VALUES = 50_000
 _NO_RESULTS = frozenset({"None", "True", "False"})
 
@@ -268,7 +267,10 @@ def decided_value(node: ast.expr) -> tuple[object] | None:
     if isinstance(node, ast.IfExp):
         arms = _arms(node)
         return decided_value(arms[0]) if len(arms) == 1 else None
-    return _of_display(node) if isinstance(node, _Display) else _of_operation(node)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = is_decided(node.operand)
+        return None if inner is None else (not inner,)
+    return _made_of_constants(node)
 
 
 def _values(nodes: Sequence[ast.expr | None]) -> list[object] | None:
@@ -276,35 +278,12 @@ def _values(nodes: Sequence[ast.expr | None]) -> list[object] | None:
     return [each[0] for each in found if each is not None] if len(found) == len(nodes) and None not in found else None
 
 
-def _of_display(node: _Display) -> tuple[object] | None:
-    values = _values(node.values if isinstance(node, ast.Dict) else node.elts)
-    keys = _values(node.keys) if isinstance(node, ast.Dict) else []
-    if values is None or keys is None:
-        return None
-    try:
-        if isinstance(node, ast.Dict):
-            return (dict(zip(keys, values, strict=True)),)
-        return ({ast.Tuple: tuple, ast.List: list, ast.Set: set}[type(node)](values),)
-    except TypeError:
-        return None
-
-
-def _of_operation(node: ast.expr) -> tuple[object] | None:
-    """`not x`, signs, sums and products of numbers, and builtins that make a value of constants."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = is_decided(node.operand)
-        return None if inner is None else (not inner,)
-    make: Callable[..., object] | None = None
-    given: Sequence[ast.expr] = ()
-    if isinstance(node, ast.UnaryOp | ast.BinOp):
-        make = _OPERATIONS.get(type(node.op))
-        given = [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        make, given = _BUILTINS.get(node.func.id), node.args
+def _made_of_constants(node: ast.expr) -> tuple[object] | None:
+    make, given = _maker(node)
     values = _values(given)
     if make is None or values is None:
         return None
-    if not isinstance(node, ast.Call) and not all(isinstance(each, int | float) for each in values):
+    if isinstance(node, ast.UnaryOp | ast.BinOp) and not all(isinstance(each, int | float) for each in values):
         return None
     try:
         made = make(*values)
@@ -312,6 +291,22 @@ def _of_operation(node: ast.expr) -> tuple[object] | None:
         return (made,) if not isinstance(made, range) or len(made) <= _MOST_VALUES else None
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _maker(node: ast.expr) -> tuple[Callable[..., object] | None, Sequence[ast.expr | None]]:
+    """What makes the value, and of what: displays, signs, sums and products, builtins that are called."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        kind = {ast.Tuple: tuple, ast.List: list, ast.Set: set}[type(node)]
+        return lambda *values: kind(values), node.elts
+    if isinstance(node, ast.Dict):
+        half = len(node.keys)
+        return lambda *values: dict(zip(values[:half], values[half:], strict=True)), [*node.keys, *node.values]
+    if isinstance(node, ast.UnaryOp | ast.BinOp):
+        given = [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
+        return _OPERATIONS.get(type(node.op)), given
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        return _BUILTINS.get(node.func.id), node.args
+    return None, ()
 
 
 def _of_comparison(node: ast.Compare) -> tuple[object] | None:

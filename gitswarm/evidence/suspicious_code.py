@@ -338,22 +338,13 @@ def _is_special_table(table: ast.Dict, expected: Expectations) -> bool:
 
 
 def _asks_for_tests(function: Function, before: _Code) -> str:
-    """`"pytest" in sys.modules`, `os.environ.get("PYTEST_CURRENT_TEST")`."""
-    for node in _own(function):
-        is_asked = isinstance(node, ast.Constant) and isinstance(node.value, str) and _UNDER_TEST.search(node.value)
-        if is_asked and not before.names(node) and _is_asking(function, node):
+    """`"pytest" in sys.modules`, `os.environ.get("PYTEST_CURRENT_TEST")`: in one expression."""
+    own = list(_own(function))
+    texts = [(each, each.value) for each in own if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    asked = [each for each, text in texts if _UNDER_TEST.search(text) and not before.names(each)]
+    for node in own if asked else ():
+        parts = list(ast.walk(node)) if isinstance(node, ast.Compare | ast.Call | ast.Subscript) else []
+        words = {getattr(each, "attr", getattr(each, "id", "")) for each in parts}
+        if words & {"modules", "environ", "getenv"} and any(each is literal for each in parts for literal in asked):
             return "asks whether tests run"
     return ""
-
-
-def _is_asking(function: Function, literal: ast.AST) -> bool:
-    """The literal is in one expression with `sys.modules` or the environment."""
-    for node in _own(function):
-        if isinstance(node, ast.Compare | ast.Call | ast.Subscript) and any(
-            each is literal for each in ast.walk(node)
-        ):
-            words = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
-            words |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-            if words & {"modules", "environ", "getenv"}:
-                return True
-    return False

@@ -165,31 +165,26 @@ def _follow(
     files: Sequence[FileTests], definitions: Definitions
 ) -> tuple[tuple[FollowedTest, ...], set[tuple[str, str]]]:
     """Every test of before with its successor, and the tests of after that are one."""
-    taken: set[tuple[str, str]] = set()
-    by_name: dict[tuple[str, str], DeclaredTest] = {}
-    for each in files:
-        after = {} if each.is_gone else {test.name: test for test in each.after.tests}
-        for test in each.before.tests:
-            if test.name in after:
-                by_name[each.old_path, test.name] = after[test.name]
-                taken.add((each.change.path, test.name))
+    after = {(each.change.path, test.name): test for each in files if not each.is_gone for test in each.after.tests}
+    followed = [
+        FollowedTest(each.old_path, test, each.change.path, after.get((each.change.path, test.name)))
+        for each in files
+        for test in each.before.tests
+    ]
+    taken = {(each.new_path, each.after.name) for each in followed if each.after is not None}
     moved: defaultdict[str, list[tuple[str, DeclaredTest]]] = defaultdict(list)
     for each in files:
         for test in () if each.is_gone else each.after.tests:
             if (each.change.path, test.name) not in taken:
                 moved[test.body].append((each.change.path, test))
-    followed = []
-    for each in files:
-        for test in each.before.tests:
-            same = by_name.get((each.old_path, test.name))
-            path, found = (each.change.path, same) if same else (each.change.path, None)
-            if found is None and moved[test.body]:
-                path, found = _nearest(moved[test.body], each.change.path)
-                taken.add((path, found.name))
-            followed.append(FollowedTest(each.old_path, test, path, found))
+    for number, lost in enumerate(followed):
+        if lost.after is None and (candidates := moved[lost.before.body]):
+            nearest = next((at for at, (path, _) in enumerate(candidates) if path == lost.new_path), 0)
+            path, found = candidates.pop(nearest)
+            taken.add((path, found.name))
+            followed[number] = replace(lost, new_path=path, after=found)
     found_after = _SuccessorIndex(files)
-    kept = [_kept(each, found_after, taken, definitions) for each in followed]
-    return tuple(kept), taken
+    return tuple(_kept(each, found_after, taken, definitions) for each in followed), taken
 
 
 class _SuccessorIndex:
@@ -247,11 +242,6 @@ def _is_renamed(before: DeclaredTest, after: DeclaredTest, definitions: Definiti
     renamed = {pair for pair in zip(old.names, new.names, strict=True) if pair[0] != pair[1]}
     allowed = (name in definitions.removed and other in definitions.added for name, other in renamed)
     return bool(renamed) and len(dict(renamed)) == len(renamed) and all(allowed)
-
-
-def _nearest(candidates: list[tuple[str, DeclaredTest]], path: str) -> tuple[str, DeclaredTest]:
-    at = next((at for at, (where, _) in enumerate(candidates) if where == path), 0)
-    return candidates.pop(at)
 
 
 def judge_change(

@@ -12,19 +12,12 @@ from msgspec import Struct, field
 Value = str | bool | list[str] | None
 
 
-class Argument:
+class Argument(Struct, frozen=True, kw_only=True):
     """Annotation of a positional parameter. `is_rest`: it takes everything behind `--`, whatever that looks like."""
 
-    def __init__(
-        self,
-        *,
-        help: str,  # noqa: A002 - what everybody calls it
-        metavar: str | None = None,
-        is_rest: bool = False,
-    ) -> None:
-        self.help = help
-        self.metavar = metavar
-        self.is_rest = is_rest
+    help: str
+    metavar: str | None = None
+    is_rest: bool = False
 
 
 class Option:

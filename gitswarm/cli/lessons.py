@@ -11,7 +11,6 @@ from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import advise, hanging, labelled, out, out_bytes, out_json, out_lines, plural
 from gitswarm.cli.runs import JsonFlag, reader_here
 from gitswarm.errors import SwarmError
-from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.scent_trail import (
     EditedFile,
     Misfit,
@@ -72,7 +71,8 @@ def show(
     repository = reader_here()
     wisdom = read_wisdom(repository)
     offer = find_offer(wisdom, proposal)
-    edited = _at_head(repository, offer)
+    tree = repository.objects.commit(repository.resolve("HEAD")).tree
+    edited = edited_files(offer.proposal.edits, lambda path: repository.objects.file(tree, path))
     if as_json:
         misfit = f"{edited.path}: {edited.found}" if isinstance(edited, Misfit) else None
         diff = None if isinstance(edited, Misfit) else _diff(edited).decode(errors="replace")
@@ -122,11 +122,6 @@ def _plain(offer: Offer) -> dict[str, JsonValue]:
         "state": settled.state if settled is not None else "open",
         "settled": settled.model_dump(mode="json") if settled is not None else None,
     }
-
-
-def _at_head(repository: RepositoryReader, offer: Offer) -> list[EditedFile] | Misfit:
-    tree = repository.objects.commit(repository.resolve("HEAD")).tree
-    return edited_files(offer.proposal.edits, lambda path: repository.objects.file(tree, path))
 
 
 def _out_diff(files: list[EditedFile]) -> None:

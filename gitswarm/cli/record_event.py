@@ -68,7 +68,7 @@ def record_event(
     layout = find_run(repository, run)
     state = replay(repository, layout)
     rules = run_spec(repository, state).settings.secrets
-    clean = _scrubbed(event, Redactor(rules, os.environ))
+    clean = InboxEvent.model_validate(Redactor(rules, os.environ).scrub_json(event.model_dump(mode="json")))
     Inbox(repository.swarm_dir, layout.run_id).put(clean, f"{time.time_ns():020d}-{os.getpid()}")
     out(f"Recorded event: {kind or EventKind.EXTERNAL} for {layout.run_id}")
     if state.end is not None and owner_of(repository.common_dir, layout.run_id) is None:
@@ -109,7 +109,3 @@ def _payload(text: str | None, file: str | None) -> dict[str, JsonValue] | None:
     except ValidationError as error:
         what = error.errors(include_url=False, include_input=False)[0]["msg"]
         raise UsageError(f"{option}: {what}", hint=_EXAMPLE) from error
-
-
-def _scrubbed(event: InboxEvent, redactor: Redactor) -> InboxEvent:
-    return InboxEvent.model_validate(redactor.scrub_json(event.model_dump(mode="json")))

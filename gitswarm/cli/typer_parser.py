@@ -32,7 +32,7 @@ def call(function: Callable[..., None], name: str, line: Sequence[str]) -> NoRet
     app = typer.Typer(
         add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=_HELP
     )
-    app.command(context_settings=_HELP, epilog=_examples(name))(_Declared(function))
+    app.command(context_settings=_HELP, epilog=_examples(name))(_declared(function))
     try:
         code = app(list(line), prog_name=name, standalone_mode=False)
     except typer.Abort:
@@ -66,19 +66,14 @@ def _examples(name: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)]) if lines else ""
 
 
-class _Declared:
+def _declared(function: Callable[..., None]) -> Callable[..., None]:
     """A command with its parameters as typer wants them declared."""
-
-    def __init__(self, function: Callable[..., None]) -> None:
-        functools.update_wrapper(self, function)
-        self._function = function
-        declared = inspect.signature(function).parameters
-        self.__signature__ = inspect.Signature(
-            [declared[each.name].replace(annotation=_annotation(each)) for each in parameters(function)]
-        )
-
-    def __call__(self, **values: object) -> None:
-        self._function(**values)
+    command = functools.partial(function)
+    functools.update_wrapper(command, function)
+    given = inspect.signature(function).parameters
+    annotated = [given[each.name].replace(annotation=_annotation(each)) for each in parameters(function)]
+    command.__signature__ = inspect.Signature(annotated)  # type: ignore[attr-defined]
+    return command
 
 
 def _annotation(parameter: Parameter) -> object:

@@ -27,7 +27,6 @@ from gitswarm.cli.runs import state_word
 from gitswarm.cli.transcript import transcript_lines
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.ledger.finding import find_run, find_step
-from gitswarm.ledger.steps import StepRecord
 from gitswarm.web.admission import Admission, Keys
 from gitswarm.web.cut_diff import file_diffs, git_diff, whole_file
 from gitswarm.web.rendering import templates
@@ -200,7 +199,9 @@ class Pages(Struct, frozen=True):
         both = [self.site.opened(run) for run in runs]
         found = [Compared(each, report_of(each)) for each in both]
         rows = [(name, [cell(run) for run in found]) for name, cell in ROWS]
-        sides = [{_position(each): each for each in run.state.steps} for run in both]
+        sides = [
+            {place(each.flow, each.step, each.execution.iteration): each for each in run.state.steps} for run in both
+        ]
         steps = [(name, [side.get(name) for side in sides]) for name in dict.fromkeys([*sides[0], *sides[1]])]
         command = shlex.join(["git", *git_diff(*(run.state.tip[:12] for run in both))])
         runs = [each.run_id for each in found]
@@ -289,10 +290,6 @@ class Pages(Struct, frozen=True):
 
     def _page(self, template: str, status: int = HTTPStatus.OK, **about: object) -> Response:
         return HTMLResponse(self.templates.get_template(template).render(**about), status)
-
-
-def _position(record: StepRecord) -> str:
-    return place(record.flow, record.step, record.execution.iteration)
 
 
 def _last_id(request: Request) -> str:

@@ -84,14 +84,8 @@ def read_cargo(plain: Plain) -> CountedCases | None:
     if not results and not broken and not (running and _DIED.search(text)):
         return None
     parts = [
-        CountedCases(
-            "cargo",
-            passed=number(match[1]),
-            failed=number(match[2]),
-            skipped=number(match[3]),
-            duration_ms=milliseconds(match[4]),
-        )
-        for match in results
+        CountedCases("cargo", number(passed), number(failed), number(skipped), duration_ms=milliseconds(took))
+        for passed, failed, skipped, took in (match.groups() for match in results)
     ]
     if len(running) > len(results) and not plain.cut:
         parts.append(_died(text))
@@ -109,17 +103,20 @@ def read_cargo_json(plain: Plain) -> CountedCases | None:
     cases: list[CaseResult] = []
     started, ends_at = 0, 0
     for event, end in objects(plain.whole, '"event"'):
-        if event.get("type") == "test" and event.get("event") in ("failed", "timeout"):
-            failures.append(_failed_event(event))
         if event.get("type") == "test" and (outcome := _CARGO_OUTCOMES.get(str(event.get("event")))):
-            cases.append(CaseResult(_LINE_OF.sub("", str(event.get("name", "")).replace("$", " ", 1)), outcome))
+            name, output = str(event.get("name", "")), str(event.get("message") or event.get("stdout") or "")
+            cases.append(CaseResult(_LINE_OF.sub("", name.replace("$", " ", 1)), outcome))
+            if outcome == "failed":
+                failures.append(Failure(name, _message("\n".join(output[:2_000].splitlines()[:6]))))
         if event.get("type") != "suite":
             continue
         source, ends_at = "nextest" if "nextest" in event else source, end
         if event.get("event") == "started":
             started += 1
-        else:
-            suites.append(_suite_event(event))
+            continue
+        passed, failed, skipped = (count(event.get(name)) for name in ("passed", "failed", "ignored"))
+        took = milliseconds(event.get("exec_time"))
+        suites.append(CountedCases("cargo", passed, failed, skipped, duration_ms=took))
     if not ends_at:
         return None
     if started > len(suites):
@@ -195,21 +192,6 @@ def _died(text: str) -> CountedCases:
     died = _DIED.search(text)
     failure = Failure("cargo test", died[1] if died else "the test run did not finish")
     return CountedCases("cargo", failed=1, failures=(failure,), partial=True)
-
-
-def _suite_event(event: Mapping[str, object]) -> CountedCases:
-    return CountedCases(
-        "cargo",
-        passed=count(event.get("passed")),
-        failed=count(event.get("failed")),
-        skipped=count(event.get("ignored")),
-        duration_ms=milliseconds(event.get("exec_time")),
-    )
-
-
-def _failed_event(event: Mapping[str, object]) -> Failure:
-    output = str(event.get("message") or event.get("stdout") or "")
-    return Failure(str(event.get("name", "")), _message("\n".join(output[:2_000].splitlines()[:6])))
 
 
 _LINE = re.compile(

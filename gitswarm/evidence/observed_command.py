@@ -27,13 +27,6 @@ class Observation(Struct, frozen=True):
     green: bool = False
 
 
-class _ObservedCall(Struct, frozen=True):
-    """The command in a shell line. `rest`: what stands behind it."""
-
-    rest: str
-    narrowed: bool = False
-
-
 def observe_command(calls: Sequence[ToolCall], command: str) -> Observation:
     """
     :param calls: of the session, in their order.
@@ -48,7 +41,8 @@ def observe_command(calls: Sequence[ToolCall], command: str) -> Observation:
             continue
         found = _find(str((call.executed_input or call.input).get("command", "")), command)
         if found is not None:
-            seen = Observation(ran=True, green=not found.narrowed and _ended_well(call, found))
+            rest, is_narrowed = found
+            seen = Observation(ran=True, green=not is_narrowed and _ended_well(call, rest))
     return seen
 
 
@@ -57,9 +51,9 @@ def _edits_code(call: ToolCall) -> bool:
     return call.tool_name in EDITING_TOOLS and not path.startswith("RUN_BASE/") and f"{RUNS_FOLDER}/" not in path
 
 
-def _ended_well(call: ToolCall, found: _ObservedCall) -> bool:
+def _ended_well(call: ToolCall, rest: str) -> bool:
     """By its exit code where that is the line's own, else by the report that it printed."""
-    if not _OPERATOR.search(found.rest.replace("&&", "")):
+    if not _OPERATOR.search(rest.replace("&&", "")):
         return call.success
     from gitswarm.evidence.test_report import read_run  # noqa: PLC0415 - where tests ran
 
@@ -67,19 +61,20 @@ def _ended_well(call: ToolCall, found: _ObservedCall) -> bool:
     return run is not None and run.report.failed == 0 and run.report.passed > 0
 
 
-def _find(line: str, command: str) -> _ObservedCall | None:
-    """The command word for word, else a call of the same known test runner."""
+def _find(line: str, command: str) -> tuple[str, bool] | None:
+    """The command word for word, else a call of the same known test runner: what stands behind it, and whether it was
+    narrowed."""
     plain, wanted = re.sub(r"[ \t]+", " ", line), " ".join(command.split())
     for word_for_word in re.finditer(re.escape(wanted), plain):
         before, rest = plain[: word_for_word.start()], plain[word_for_word.end() :]
         if _BEFORE_PROGRAM.search(before) and not rest[:1].strip(" \n;|&>)"):
-            return _ObservedCall(rest, any(map(_narrows, _words(_OPERATOR.split(rest)[0]))))
+            return rest, any(map(_narrows, _words(_OPERATOR.split(rest)[0])))
     runner = read_command(wanted, {})
     for words, behind in _simple_commands(line):
         given = read_command(words, {})
         if runner is not None and given is not None and given.runner == runner.runner:
             more = [word for word in given.arguments if word not in runner.arguments]
-            return _ObservedCall(behind, any(map(_narrows, more)))
+            return behind, any(map(_narrows, more))
     return None
 
 

@@ -16,7 +16,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from gitswarm.engines.agent_session import token_cost
 from gitswarm.engines.claude.provider import ClaudeProfile, DirectAccess
-from gitswarm.errors import EngineMissingError, SwarmError
+from gitswarm.errors import EngineMissingError
 from gitswarm.records.receipt import Tokens
 from gitswarm.records.routing import RouteAnswer, RouteQuestion
 
@@ -168,7 +168,7 @@ def offered_models(profile: ClaudeProfile, env: Mapping[str, str]) -> list[str]:
         raise EngineMissingError(what, hint="export ANTHROPIC_API_KEY=…")
     url = f"{profile.base_url(env).rstrip('/')}/v1/models?limit=1000"
     try:
-        return _ids(_answer(url, key, token))
+        return [str(each["id"]) for each in json.loads(_answer(url, key, token))["data"]]
     except HTTPError as error:
         reason = f"HTTP {error.code}: {_reason(error)}"
     except (OSError, HTTPException) as error:
@@ -177,7 +177,8 @@ def offered_models(profile: ClaudeProfile, env: Mapping[str, str]) -> list[str]:
         reason = "its answer is no list of models"
     for secret in (key, token):
         reason = reason.replace(secret, "***") if secret else reason
-    raise _failed(url, reason)
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    raise EngineMissingError(f"{host} does not list its models: {reason}", hint="git swarm engines -v")
 
 
 def _answer(url: str, key: str, token: str) -> bytes:
@@ -191,17 +192,8 @@ def _answer(url: str, key: str, token: str) -> bytes:
         return bytes(response.read(_MOST_BYTES))
 
 
-def _ids(answer: bytes) -> list[str]:
-    return [str(each["id"]) for each in json.loads(answer)["data"]]
-
-
 def _reason(error: HTTPError) -> str:
     try:
         return reason_of(json.loads(error.read(_MOST_BYTES)))[:_MAX_CHARS]
     except (OSError, HTTPException, ValueError):
         return str(error.reason)
-
-
-def _failed(url: str, reason: str) -> SwarmError:
-    host = urlsplit(url).netloc.rpartition("@")[2]
-    return EngineMissingError(f"{host} does not list its models: {reason}", hint="git swarm engines -v")

@@ -8,7 +8,7 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 
 import re2
 from msgspec import Struct
@@ -96,13 +96,8 @@ class View:
         return self.pieces[max(0, bisect_right(self.pieces, place, key=lambda piece: piece.place) - 1)]
 
 
-@cache
-def _compiled(pattern: str) -> re2._Regexp:
-    return linear(pattern)
-
-
 def _spans_of(pattern: str, raw: bytes) -> list[Place]:
-    return [match.span() for match in _compiled(pattern).finditer(raw)]
+    return [match.span() for match in linear(pattern).finditer(raw)]
 
 
 def runs_of(raw: bytes) -> list[Place]:

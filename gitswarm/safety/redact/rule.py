@@ -43,6 +43,7 @@ def options() -> re2.Options:
     return found
 
 
+@cache
 def linear(pattern: str) -> re2._Regexp:
     """Compiled for bytes, in an engine that takes no longer than a text is long."""
     return re2.compile(pattern.encode("ascii"), options())

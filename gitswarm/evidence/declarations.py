@@ -48,8 +48,8 @@ from gitswarm.records.lazy_re import lazy_re
 
 _BLOB_CHARS = 4_000_000
 
-_CASES = {
-    suffix: lazy_re(f"^{pattern}", re.MULTILINE)
+BEGINS_CASE = {
+    suffix: pattern
     for suffixes, pattern in {
         "py": r"[ \t]{0,80}(?:async )?def test\w{0,200}\(",
         "js jsx mjs cjs ts tsx mts cts": (
@@ -70,6 +70,8 @@ _CASES = {
     }.items()
     for suffix in suffixes.split()
 }
+"""Pattern of the line that begins a case, by the ending of a file's name."""
+_CASES = {suffix: lazy_re(f"^{pattern}", re.MULTILINE) for suffix, pattern in BEGINS_CASE.items()}
 _FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing", "e2e", "Tests"})
 _TEST_NAME = lazy_re(r"^(?:[Tt]ests?(?:[_.-]|[A-Z]|$)|.{1,200}(?:[_.-](?:tests?|spec)|Tests?|Specs?)$)")
 

@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.evidence.declarations import DeclaredTest, Mark, TestSource, digest, is_test_file
+from gitswarm.evidence.declarations import BEGINS_CASE, DeclaredTest, Mark, TestSource, digest, is_test_file
 from gitswarm.evidence.python_tests import read_python
 from gitswarm.evidence.source_text import deeper
 from gitswarm.records.lazy_re import lazy_re
@@ -67,15 +67,15 @@ class _Language(Struct, frozen=True):
 _NAME = r"(?P<name>[A-Za-z_$][\w$]{0,200})"
 _QUOTED = r"(?P<quote>[\"'`])(?P<name>(?:\\.|(?!(?P=quote))[^\\\n]){0,500})(?P=quote)"
 _LITERAL = r"(?:true|false|True|False|null|nil|None|-?[0-9.]{1,20}|\"[^\"\n]{0,80}\"|'[^'\n]{0,80}')"
+_OF_LITERALS = rf"\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)"
 
 _SCRIPT = _Language(
     case=(
-        r"(?m)"
-        rf"^[ \t]{{0,80}}(?:await )?(?P<mark>x|f)?(?:test|it)(?P<how>(?:\.\w{{1,20}}(?:\([^\n]{{0,400}}?\))?){{0,4}})"
-        rf"(?:<[^\n>]{{0,100}}>)?\s?\(\s*{_QUOTED}"
+        r"(?m)^[ \t]{0,80}(?:await )?(?P<mark>x|f)?(?:test|it)"
+        rf"(?P<how>(?:\.\w{{1,20}}(?:\([^\n]{{0,400}}?\))?){{0,4}})(?:<[^\n>]{{0,100}}>)?\s?\(\s*{_QUOTED}"
     ),
     compares=r"\bexpect\w*\s*[.(]|\bassert\w*\s*[.(]|\.should\b|\bt\.(?:is|not|true|false|ok|equal|deepEqual|like|throws|same|match|fail)\w*\(",
-    void=rf"\bexpect\(\s*{_LITERAL}\s*\)(?:\.not)?\.\w{{1,30}}\(\s*{_LITERAL}?\s*\)|\bassert(?:\.\w{{1,20}})?\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)",
+    void=rf"\bexpect\(\s*{_LITERAL}\s*\)(?:\.not)?\.\w{{1,30}}\(\s*{_LITERAL}?\s*\)|\bassert(?:\.\w{{1,20}})?{_OF_LITERALS}",
     skips=r"\.(?:skip|todo)\b|\bskip\s*:\s*(?:true|['\"])|\bt\.skip\(|^\{?\s*(?:this|ctx|context)\.skip\(",
     fails=r"\.(?:failing|fails)\b",
 )
@@ -91,31 +91,27 @@ _GO = _Language(
 _RUST = _Language(
     case=(
         r"(?m)^(?P<mark>(?:[ \t]{0,80}#\[[^\n]{0,300}\n){0,10}?"
-        r"[ \t]{0,80}#\[(?:\w{1,40}::){0,3}(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b[^\n]{0,300}\n"
-        r"(?:[ \t]{0,80}(?:#\[|//)[^\n]{0,300}\n){0,20})[ \t]{0,80}(?:pub(?:\([a-z]{1,10}\))? )?"
+        + BEGINS_CASE["rs"]
+        + r"[^\n]{0,300}\n(?:[ \t]{0,80}(?:#\[|//)[^\n]{0,300}\n){0,20})[ \t]{0,80}(?:pub(?:\([a-z]{1,10}\))? )?"
         r"(?:async )?fn " + _NAME
     ),
     compares=r"\bassert\w*!|\bpanic!|\bunreachable!|should_panic|\.unwrap\w*\(|\.expect\w*\(|\?;|\bprop_assert|\bassert\w*\(|\bcheck\w*\(",
-    void=rf"\bassert\w*!\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)",
+    void=rf"\bassert\w*!{_OF_LITERALS}",
     skips=r"#\[ignore\b",
 )
 _JVM = _Language(
     case=(
-        r"(?m)^[ \t]{0,80}@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b(?P<mark>[^{;]{0,600}?)"
-        r"(?<![@\w])(?P<name>[A-Za-z_$][\w$]{0,200}|`[^`\n]{1,200}`)\s*\("
+        rf"(?m)^{BEGINS_CASE['java']}"
+        r"(?P<mark>[^{;]{0,600}?)(?<![@\w])(?P<name>[A-Za-z_$][\w$]{0,200}|`[^`\n]{1,200}`)\s*\("
     ),
     compares=r"\b(?:assert|verify|expect|should|fail|check)\w*\s*[({.]|\bexpected\s*=|\bshould\w*\b|\bthen\w*\(",
-    void=rf"\bassert\w*\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)",
+    void=rf"\bassert\w*{_OF_LITERALS}",
     skips=r"@(?:Disabled|Ignore)\b",
 )
 _DOTNET = _Language(
-    case=(
-        r"(?m)^[ \t]{0,80}\[(?:Fact|Theory|Test|TestCase|TestMethod|DataTestMethod)\b(?P<mark>[^{;]{0,600}?)\b"
-        + _NAME
-        + r"\s*\("
-    ),
+    case=rf"(?m)^{BEGINS_CASE['cs']}(?P<mark>[^{{;]{{0,600}}?)\b{_NAME}\s*\(",
     compares=r"\bAssert\w*\.|\bShould\w*|\bVerify\w*\(|\bExpect\w*\(",
-    void=rf"\bAssert\.\w{{1,30}}\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)",
+    void=rf"\bAssert\.\w{{1,30}}{_OF_LITERALS}",
     skips=r"\bSkip\s*=|\[Ignore\b|\.Skip\(",
 )
 _RUBY = _Language(
@@ -132,17 +128,13 @@ _RUBY = _Language(
 _PHP = _Language(
     case=r"(?m)^[ \t]{0,80}(?:(?:final|public|static) ){0,3}function (?P<name>test\w{0,200})\(",
     compares=r"(?:->|::)\s*(?:assert|expect|should)\w*\(|\bexpect\(",
-    void=rf"(?:->|::)assert\w*\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)",
+    void=rf"(?:->|::)assert\w*{_OF_LITERALS}",
     skips=r"markTest(?:Skipped|Incomplete)\(",
 )
 _C = _Language(
-    case=(
-        r"(?m)"
-        r"^[ \t]{0,80}(?:TEST(?:_F|_P|_CASE|_CASE_METHOD)?|TYPED_TEST|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST) ?\("
-        r"(?P<name>[^)\n]{1,300})\)"
-    ),
+    case=rf"(?m)^{BEGINS_CASE['c']}(?P<name>[^)\n]{{1,300}})\)",
     compares=r"\b(?:EXPECT|ASSERT|REQUIRE|CHECK|BOOST|FAIL|TEST_ASSERT)\w*|\bck_assert|\bassert\w*\(",
-    void=rf"\b(?:EXPECT|ASSERT|REQUIRE|CHECK)\w*\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)",
+    void=rf"\b(?:EXPECT|ASSERT|REQUIRE|CHECK)\w*{_OF_LITERALS}",
     skips=r"\bDISABLED_|\bGTEST_SKIP\(|\[\.\]",
 )
 _BATS = _Language(

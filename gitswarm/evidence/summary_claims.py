@@ -29,6 +29,15 @@ _CLAUSE_END = lazy_re(
     re.IGNORECASE,
 )
 
+
+def _any_case(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(lazy_re(pattern, re.IGNORECASE) for pattern in patterns)
+
+
+def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:
+    return next((match for pattern in patterns if (match := pattern.search(text))), None)
+
+
 _FAIL = r"(?:fail|fails|failed|failing|failures?|broken|red)"
 _NEGATED = lazy_re(
     rf"\b(?:not|no|never|none|nothing|neither|nor|cannot|without|unable|{_FAIL}|un\w+ed|hardly|barely)\b|n['’]t\b",
@@ -59,25 +68,19 @@ _ABOUT_TESTS = lazy_re(rf"\b{_TESTS}\b|\b[0-9]{{1,7}} {_SUCCEED}\b", re.IGNORECA
 _NO_OBJECT = r"(?! (?:an?|the|its|it|through|arguments?|to)\b)"  # not of a test that passes something to somebody
 _IS = r"(?:is|are|stays?|remains?|runs?|ran|were|was|all)"
 _FINE = r"(?:green|successful|successfully|clean|cleanly|ok|fine)"
-_PASSES = tuple(
-    lazy_re(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"\b(?:{_TESTS}{_WORDS}{{0,6}}?|checks(?: all| now)?) {_SUCCEED}\b{_NO_OBJECT}",
-        rf"\b(?:{_TESTS}|checks){_WORDS}{{0,4}}? {_IS}(?: \w+){{0,2}}? {_FINE}\b",
-        rf"\b(?:pass|passes|passed|passing|green) (?:(?!to\b|into\b|an?\b|from\b|for\b)\w+ ){{0,3}}?{_TESTS}\b",
-        rf"\b{_TESTS} green\b",
-        r"\b100 ?% pass(?:ing)? rate\b",
-        r"\b[0-9]{1,7}(?:/[0-9]{1,7})? (?:passed|passing|pass|green)\b",
-        r"^\W*(?:all|everything)(?: \w+){0,2} (?:green|passes|passed|passing)\b",
-    )
+_PASSES = _any_case(
+    rf"\b(?:{_TESTS}{_WORDS}{{0,6}}?|checks(?: all| now)?) {_SUCCEED}\b{_NO_OBJECT}",
+    rf"\b(?:{_TESTS}|checks){_WORDS}{{0,4}}? {_IS}(?: \w+){{0,2}}? {_FINE}\b",
+    rf"\b(?:pass|passes|passed|passing|green) (?:(?!to\b|into\b|an?\b|from\b|for\b)\w+ ){{0,3}}?{_TESTS}\b",
+    rf"\b{_TESTS} green\b",
+    r"\b100 ?% pass(?:ing)? rate\b",
+    r"\b[0-9]{1,7}(?:/[0-9]{1,7})? (?:passed|passing|pass|green)\b",
+    r"^\W*(?:all|everything)(?: \w+){0,2} (?:green|passes|passed|passing)\b",
 )
 _BARE = lazy_re(r"\W*(?:all )?(?:pass|passes|passed|passing|green|ok)\W*", re.IGNORECASE)  # as in "Tests: PASS"
-_PASSED_NUMBERS = tuple(
-    lazy_re(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"\b([0-9]{{1,7}})(?: ?(?:/|out of|of) ?(?:the )?([0-9]{{1,7}}))?(?: [\w-]+){{0,3}}? (?:{_SUCCEED}|green)\b",
-        rf"\b(?:passes|passed|pass) (?:all )?([0-9]{{1,7}})()(?: \w+){{0,2}} {_TESTS}\b",
-    )
+_PASSED_NUMBERS = _any_case(
+    rf"\b([0-9]{{1,7}})(?: ?(?:/|out of|of) ?(?:the )?([0-9]{{1,7}}))?(?: [\w-]+){{0,3}}? (?:{_SUCCEED}|green)\b",
+    rf"\b(?:passes|passed|pass) (?:all )?([0-9]{{1,7}})()(?: \w+){{0,2}} {_TESTS}\b",
 )
 _ADMITTED = lazy_re(
     rf"\b(?!0 )[0-9]{{1,7}} (?:[\w-]+ ){{0,3}}?{_FAIL}\b"
@@ -108,13 +111,10 @@ _BY_OTHERS = lazy_re(
 )
 
 _PERCENT = r"([0-9]{1,3}(?:\.[0-9]{1,4})?) ?(?:%|per ?cent)"
-_COVERAGE = tuple(
-    lazy_re(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"\bcoverage\b[^0-9%]{{0,40}}from [0-9.]{{1,6}} ?%? to {_PERCENT}",
-        rf"\b{_PERCENT}(?: (?:line|lines|test|tests|code|statement|total|overall|branch|of)){{0,2}} coverage\b",
-        rf"\bcoverage\b[^0-9%]{{0,40}}?{_PERCENT}",
-    )
+_COVERAGE = _any_case(
+    rf"\bcoverage\b[^0-9%]{{0,40}}from [0-9.]{{1,6}} ?%? to {_PERCENT}",
+    rf"\b{_PERCENT}(?: (?:line|lines|test|tests|code|statement|total|overall|branch|of)){{0,2}} coverage\b",
+    rf"\bcoverage\b[^0-9%]{{0,40}}?{_PERCENT}",
 )
 _NOT_TOTAL = lazy_re(r"\b(?:new|changed|module|class|diff|patch|function|mutation|each|file)\b", re.IGNORECASE)
 
@@ -172,7 +172,7 @@ def _admits(clause: str) -> bool:
 
 def _passes(clause: str, sentence: str, *, admits: bool) -> Iterator[PassClaim]:
     stated = _NONE_FAILED.sub("", clause)
-    found = next((match for pattern in _PASSES if (match := pattern.search(stated))), None)
+    found = _first(_PASSES, stated)
     positive = found and not _NEGATED.search(stated[: found.end()]) and not _TAKEN_BACK.search(stated)
     none_failed = stated != clause and not _NEGATED.search(stated)
     of_tests = (none_failed or _BARE.fullmatch(clause)) and _ABOUT_TESTS.search(sentence)
@@ -184,7 +184,7 @@ def _passes(clause: str, sentence: str, *, admits: bool) -> Iterator[PassClaim]:
 
 def _numbers(clause: str) -> tuple[int | None, int | None]:
     """How many tests pass by a claim, and of how many."""
-    found = next((match for pattern in _PASSED_NUMBERS if (match := pattern.search(clause))), None)
+    found = _first(_PASSED_NUMBERS, clause)
     if found is None:
         return None, None
     return int(found[1]), int(found[2]) if found[2] else None
@@ -217,7 +217,7 @@ def _is_progress(clause: str) -> bool:
 
 
 def _coverage(clause: str) -> Iterator[CoverageClaim]:
-    found = next((match for pattern in _COVERAGE if (match := pattern.search(clause))), None)
+    found = _first(_COVERAGE, clause)
     if found is None or _NEGATED.search(clause[: found.end()]) or _DOUBTFUL.search(clause):
         return
     if not _NOT_TOTAL.search(clause) and not named_files(clause) and float(found[1]) <= 100:

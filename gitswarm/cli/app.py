@@ -16,7 +16,7 @@ from gitswarm.cli.arguments import plain_values
 from gitswarm.cli.command_table import ROOT, Command, Group
 from gitswarm.cli.console import INTERRUPTED, advise, complain, err
 from gitswarm.cli.help_pages import HELP, NAME, help_text, unknown
-from gitswarm.cli.terminal import paged, with_color
+from gitswarm.cli.terminal import git_says, paged, with_color
 from gitswarm.errors import AGAIN, RunInterruptedError, SpecError, StorageError, SwarmError, UsageError, storage_error
 
 USAGE, BUG = 2, 3
@@ -169,7 +169,7 @@ def _report_bug(error: Exception, arguments: list[str]) -> None:
     home = Path(state) if state else Path(os.environ.get("HOME") or "/tmp") / ".local" / "state"  # noqa: S108
     log = home / "git-swarm" / f"crash-{os.getpid()}.log"
     report = [
-        f"git-swarm {__version__}, {_git_version()}, Python {sys.version}, {platform.platform()}",
+        f"git-swarm {__version__}, {git_says('--version') or 'no git'}, Python {sys.version}, {platform.platform()}",
         f"arguments: {arguments}",
         "".join(traceback.format_exception(error)),
     ]
@@ -182,13 +182,3 @@ def _report_bug(error: Exception, arguments: list[str]) -> None:
         err(whole)
         return
     advise(f"git swarm resume   (nothing of the run is lost; please report the bug with {log})")
-
-
-def _git_version() -> str:
-    import subprocess
-
-    try:
-        done = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False, timeout=5)
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"git: {error}"
-    return done.stdout.strip()

@@ -147,10 +147,6 @@ def _with_hub(command: str, hub: str | None = None) -> tuple[Repository, Remote]
     return repository, hub_for_runs(repository, os.environ, hub)
 
 
-WAITS = EXIT_CODES[RunStatus.PAUSED]
-"""Exit code: a person has to do something."""
-
-
 def fleet_exec(
     run: Annotated[str, Argument(help="A run on the hub.")],
     hub: Annotated[
@@ -204,7 +200,7 @@ def _end_early(lease: Lease) -> None:
             f"{run} was begun {lease.attempts} times without a new step: somebody has to look at it",
             f"git swarm pull {run} && git swarm log {run}   (to let a fleet try it again: git swarm release {run})",
         )
-        raise SystemExit(WAITS)
+        raise SystemExit(EXIT_CODES[RunStatus.PAUSED])
     if lease.overview is not None and not is_open(lease):
         out(f"{run} {lease.overview.state.value} already")
         raise SystemExit(EXIT_CODES.get(lease.overview.state, 0))

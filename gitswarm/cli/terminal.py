@@ -101,15 +101,18 @@ def has_colours(stream: TextIO) -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb", "unknown"):
         return False
     shown = stream.isatty() or (stream is sys.stdout and (_output.holds or "GIT_PAGER_IN_USE" in os.environ))
-    return shown and _configured("config", "--get-colorbool", "color.swarm", "true") == "true"
+    return shown and git_says("config", "--get-colorbool", "color.swarm", "true") == "true"
 
 
 @functools.cache
-def _configured(*arguments: str) -> str:
-    """What git says of its configuration; empty where it says nothing."""
+def git_says(*arguments: str) -> str:
+    """The answer of the user's git to a question about itself; empty where there is none."""
     import subprocess  # noqa: PLC0415 - only on a terminal
 
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, errors="replace", check=False)
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, errors="replace", check=False)
+    except OSError:
+        return ""
     return done.stdout.strip()
 
 
@@ -155,10 +158,10 @@ def _pager() -> str | None:
     """As git: `pager.swarm`, GIT_PAGER, `core.pager`, PAGER, less. `git --no-pager` is GIT_PAGER=cat."""
     if os.environ.get("GIT_PAGER") == "cat":
         return None
-    own = _configured("config", "--get", "pager.swarm")
+    own = git_says("config", "--get", "pager.swarm")
     if own.lower() in ("false", "no", "off", "0"):
         return None
-    pager = own if own.lower() not in ("", "true", "yes", "on", "1") else _configured("var", "GIT_PAGER")
+    pager = own if own.lower() not in ("", "true", "yes", "on", "1") else git_says("var", "GIT_PAGER")
     return pager if pager not in ("", "cat") else None
 
 

@@ -11,8 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import JsonValue
-
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out, out_json, plural
 from gitswarm.cli.live_events import events_so_far, place

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
-from pydantic import JsonValue
+from msgspec.structs import asdict, replace
 
 from gitswarm.records.execution import Result, Status
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import Choice, Decision, RoutingMode
 from gitswarm.resources import bundled
 from gitswarm.routing.choices import Progress, Rules, Situation
@@ -79,7 +79,7 @@ def _row(kind: Kind, rules: Rules, decisions: int, rounds: int) -> str:
 def _note(kind: Kind, choice: Choice, executions: int) -> Mapping[str, JsonValue]:
     """What is recorded of the decision."""
     return Decision(
-        **choice.model_dump(),
+        **asdict(choice),
         seq=1,
         ts="2026-01-01T00:00:00.000Z",
         flow_key=FLOW,

@@ -12,16 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from msgspec import Struct
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationError,
-    create_model,
-)
+from msgspec import Meta, Struct, field
 
 from gitswarm.engines.adapter import VARIABLE, EngineSection, ProgramSection
 from gitswarm.engines.base import EngineAccess
@@ -29,7 +20,9 @@ from gitswarm.engines.names import BUILT_IN, DEFAULT, STUB, id_of, short_of
 from gitswarm.engines.registry import BrokenEngineError, adapter_of, is_known, unknown_engine
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.globs import INSTRUCTION_FILES
-from gitswarm.records.record import Record, WrittenSection
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import Mistake, MistakesError, Place
+from gitswarm.records.record import AtLeastOne, Count, Record, extended, short_form
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
     BudgetRules,
@@ -45,48 +38,40 @@ from gitswarm.settings_personal import TEAM_FILE, EntryError, entry_of, entry_va
 from gitswarm.specs.context import Profile
 from gitswarm.specs.flow import Identifier
 from gitswarm.specs.library import KNOWN_COMMANDS
-from gitswarm.specs.yaml_source import YamlSource, parse_yaml, plain_message, validate
+from gitswarm.specs.yaml_source import YamlSource, parse_yaml, validate
 
 CONFIG_FILE = TEAM_FILE
 
 KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
 
 
-def _known_engine(name: str) -> str:
-    if not is_known(name):
-        raise ValueError(unknown_engine(name))
-    return name
-
-
-EngineName = Annotated[str, AfterValidator(_known_engine)]
 _PLAIN_KEYS = {"default", "flows", "steps"}
 
 
 class EnginesSection(Record):
     """`default`, `flows`, `steps`: which engine executes what. Beside them each engine has a section of its own."""
 
-    default: EngineName = id_of(DEFAULT)
-    flows: dict[str, EngineName] = {}
-    steps: dict[str, EngineName] = {}
+    default: str = id_of(DEFAULT)
+    flows: dict[str, str] = {}
+    steps: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        tables = (("flows", self.flows), ("steps", self.steps))
+        named: dict[Place, str] = {("default",): self.default}
+        named |= {(table, key): name for table, chosen in tables for key, name in chosen.items()}
+        wrong = [Mistake(place, unknown_engine(name)) for place, name in named.items() if not is_known(name)]
+        if wrong:
+            raise MistakesError(wrong)
 
     @property
     def sections(self) -> dict[str, EngineSection]:
         """By short name. Of engines that are not built in, those that were mentioned."""
-        found = {name: getattr(self, name) for name in type(self).model_fields}
+        found = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: each for name, each in found.items() if isinstance(each, EngineSection)}
 
 
-class UnreadSection(EngineSection):
+class UnreadSection(EngineSection, forbid_unknown_fields=False):
     """Of an engine that is broken: nobody can say what may stand in it."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-def _not_a_command(names: dict[str, TestSuite]) -> dict[str, TestSuite]:
-    for name in names:
-        if name in KNOWN_COMMANDS:
-            raise ValueError(f"'{name}' is the name of a command already")
-    return names
 
 
 class CommandsSection(Record):
@@ -95,21 +80,26 @@ class CommandsSection(Record):
     test: str | None = None
     lint: str | None = None
     smoke: str | None = None
-    tests: Annotated[dict[Identifier, TestSuite], AfterValidator(_not_a_command)] = {}
+    tests: dict[Identifier, TestSuite] = {}
+
+    def __post_init__(self) -> None:
+        taken = next((name for name in self.tests if name in KNOWN_COMMANDS), None)
+        if taken is not None:
+            raise MistakesError([Mistake(("tests",), f"'{taken}' is the name of a command already")])
 
 
-class WorktreeSection(WrittenSection):
+class WorktreeSection(Record):
     dir: str | None = None
-    copy_: tuple[str, ...] = Field(default=(), alias="copy")
+    copy_: tuple[str, ...] = field(default=(), name="copy")
     setup: str | None = None
-    setup_timeout: int = Field(default=600, ge=1)
+    setup_timeout: AtLeastOne = 600
 
 
-class RoutingSection(WrittenSection):
+class RoutingSection(Record):
     """`navigator_timeout`: seconds."""
 
     mode: RoutingMode = RoutingMode.ASSIST
-    navigator_timeout: float = Field(default=120, gt=0)
+    navigator_timeout: Annotated[float, Meta(gt=0)] = 120.0
 
 
 class PolicySection(PolicyRules):
@@ -135,10 +125,10 @@ def _days(given: object) -> object:
     return given[:-1] if isinstance(given, str) and re.fullmatch(r"\d+d", given) else given
 
 
-class RetentionRules(WrittenSection):
+class RetentionRules(Record):
     """`days`: how long a run that has ended stays a branch before `gc` moves it to the archive; None: for good."""
 
-    days: Annotated[int | None, BeforeValidator(_days, int | str | None)] = Field(default=None, ge=0)
+    days: Annotated[Count | None, short_form(_days, {"type": "string", "pattern": r"^\d+d$"})] = None
 
 
 class Config(Record):
@@ -156,7 +146,9 @@ class Config(Record):
     proof: ProofRules = ProofRules()
     budget: BudgetRules = BudgetRules()
     retention: RetentionRules = RetentionRules()
-    context: Annotated[ContextSection, BeforeValidator(_profile_alone, Profile | ContextSection)] = ContextSection()
+    context: Annotated[ContextSection, short_form(_profile_alone, {"enum": ["lean", "balanced", "heavy"]})] = (
+        ContextSection()
+    )
     durability: Literal["fast", "full"] = "fast"
 
 
@@ -173,9 +165,8 @@ def _model_of(engines: tuple[str, ...], path: tuple[str, ...]) -> type[Config]:
     """
     del path
     kinds = {name: _section_of(name) for name in engines}
-    fields: dict[str, Any] = {name: (kind, kind()) for name, kind in kinds.items()}
-    section = create_model("EnginesSection", __base__=EnginesSection, __doc__=EnginesSection.__doc__, **fields)
-    return create_model("Config", __base__=Config, __doc__=Config.__doc__, engines=(section, section()))
+    section = extended(EnginesSection, "EnginesSection", {name: (kind, kind()) for name, kind in kinds.items()})
+    return extended(Config, "Config", {"engines": (section, section())})
 
 
 def _section_of(name: str) -> type[EngineSection]:
@@ -217,13 +208,13 @@ def load_config(team_file: str | None, git_config: Mapping[str, str], model: typ
     for name, value in git_config.items():
         put_personal(model, merged, name, entry_value(model, name, value))
     try:
-        return model.model_validate(merged)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name, key = entry_of(model, first["loc"], git_config)
+        return model.from_plain(merged)
+    except MistakesError as error:
+        first = error.mistakes[0]
+        name, key = entry_of(model, first.place, git_config)
         hint = f"git swarm config --unset {key}"
-        place = takewhile(lambda part: isinstance(part, str), first["loc"])
-        raise EntryError(name, ".".join(map(str, place)), plain_message(first), hint=hint) from error
+        place = takewhile(lambda part: isinstance(part, str), first.place)
+        raise EntryError(name, ".".join(map(str, place)), first.what, hint=hint) from error
 
 
 def _mentioned(team: object, git_config: Mapping[str, str]) -> set[str]:
@@ -294,7 +285,7 @@ def freeze_settings(
         setup=config.worktree.setup,
         setup_timeout_s=config.worktree.setup_timeout,
         navigator_timeout_s=config.routing.navigator_timeout,
-        policy=PolicyRules(**{name: getattr(config.policy, name) for name in PolicyRules.model_fields}),
+        policy=PolicyRules(**{name: getattr(config.policy, name) for name in PolicyRules.__struct_fields__}),
         secrets=config.secrets,
         deploy=config.deploy,
         review=config.review,

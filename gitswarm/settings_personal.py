@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 import yaml
-from pydantic import ValidationError
+from msgspec.structs import fields
 
 from gitswarm.errors import SpecError
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.record import Record
 from gitswarm.records.run_spec import BudgetRules
 from gitswarm.records.safety import NetworkRule, SandboxRule, plain_switch
-from gitswarm.specs.yaml_source import did_you_mean, plain_message
+from gitswarm.records.text import did_you_mean
 
 TEAM_FILE = ".swarm/config.yaml"
 
@@ -23,7 +24,7 @@ _SHORT_KEYS = {"worktreedir": ("worktree", "dir"), "context": ("context", "profi
 ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
 _TEAM_ONLY = (("secrets", "allow_paths"), ("review", "remote"), ("policy", "env"))
 _STRICTER = (("deploy", "require_signature"),)
-_SMALLER = tuple(("budget", name) for name in BudgetRules.model_fields)
+_SMALLER = tuple(("budget", name) for name in BudgetRules.__struct_fields__)
 _ORDERED = {("policy", "sandbox"): get_args(SandboxRule), ("policy", "network"): get_args(NetworkRule)}
 """Values from loose to strict: a person's never loosens what the team wrote."""
 _FORGE = ("review", "forge")
@@ -108,12 +109,12 @@ def key_path(model: type[Record], key: str) -> tuple[str, ...]:
         if here is None:
             path.append(part)
             continue
-        known = {field.alias or name: field for name, field in here.model_fields.items()}
+        known = {field.encode_name: field for field in fields(here)}
         match = next((name for name in known if _plain(name) == _plain(part)), None)
         if match is None:
             raise UnknownKeyError(part, list(known))
         path.append(match)
-        here = _section(known[match].annotation)
+        here = _section(known[match].type)
     return tuple(path)
 
 
@@ -124,15 +125,16 @@ def _plain(name: str) -> str:
 def known_keys(model: type[Record]) -> list[tuple[str, ...]]:
     """The path of every key, in the order of the models; a mapping counts as one."""
     found: list[tuple[str, ...]] = []
-    for name, field in model.model_fields.items():
-        section = _section(field.annotation)
-        key = field.alias or name
+    for field in fields(model):
+        section, key = _section(field.type), field.encode_name
         found += [(key,)] if section is None else [(key, *below) for below in known_keys(section)]
     return found
 
 
 def _section(annotation: object) -> type[Record] | None:
-    return annotation if isinstance(annotation, type) and issubclass(annotation, Record) else None
+    """What has keys of its own; a short form of it may stand there too."""
+    inner = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return inner if isinstance(inner, type) and issubclass(inner, Record) else None
 
 
 def is_laid_over(path: tuple[str, ...]) -> bool:
@@ -164,8 +166,8 @@ def put_personal(model: type[Record], merged: dict[str, Any], name: str, value: 
     if path in _SMALLER:
         try:
             value = BudgetRules.smaller(path[-1], value, _get(merged, path[:1]).get(path[-1]))
-        except ValidationError as error:
-            raise EntryError(name, key, plain_message(error.errors()[0])) from error
+        except MistakesError as error:
+            raise EntryError(name, key, error.mistakes[0].what) from error
     if path in _ORDERED:
         value = _stricter(_ORDERED[path], plain_switch(value), _get(merged, path[:1]).get(path[1]))
     _put(merged, path, value)

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from gitswarm.engines.adapter import VARIABLE
 from gitswarm.engines.registry import BrokenEngineError, adapter_of, known_names
 from gitswarm.errors import NotFoundError, SpecError
+from gitswarm.records.text import did_you_mean, nearest
 from gitswarm.settings import CONFIG_FILE, KEY_NAME, Config, config_with, load_config
 from gitswarm.settings_personal import (
     ADDED_UP,
@@ -28,10 +29,10 @@ from gitswarm.settings_personal import (
     known_keys,
     parsed_value,
 )
-from gitswarm.specs.yaml_source import did_you_mean, nearest, parse_yaml
+from gitswarm.specs.yaml_source import parse_yaml
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 Path = tuple[str, ...]
 
@@ -82,7 +83,7 @@ def settings(
     :raises NotFoundError: there is no such entry.
     """
     model = _whole()
-    ours, teams = (load_config(team, each, model).model_dump(mode="json", by_alias=True) for each in (personal, {}))
+    ours, teams = (load_config(team, each, model).to_plain() for each in (personal, {}))
     written = parse_yaml(CONFIG_FILE, team).data if team else {}
     if isinstance(_at(written, ("context",)), str):
         written = {**written, "context": {"profile": written["context"]}}

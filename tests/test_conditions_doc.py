@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
 
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.record import Record
 from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
@@ -62,7 +62,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Json
 def fields_of(name: str, contexts: list[Mapping[str, JsonValue]]) -> set[str]:
     models: dict[str, type[Record]] = {"receipt": Receipt, "envelope": Envelope, "evidence": Evidence}
     if name in models:
-        return set(models[name].model_fields)
+        return set(models[name].__struct_fields__)
     seen = contexts[-1][name]
     return set(seen) if isinstance(seen, dict) else set()
 

@@ -641,7 +641,7 @@ def stub(entry: str | None) -> StubEngine:
 
 
 def scripted(entry: str | None) -> Script | None:
-    return None if entry is None else Script.model_validate_json(f'{{"steps": {{"step_x": {entry}}}}}')
+    return None if entry is None else Script.from_json(f'{{"steps": {{"step_x": {entry}}}}}')
 
 
 STUBS = [

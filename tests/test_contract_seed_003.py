@@ -130,7 +130,7 @@ def test_a_run_keeps_the_receipts_that_it_began_with(old: Corpus) -> None:
         calls = {(call.get("tool"), "tool_name" in call, call["source"]) for call in receipt["tool_calls"]}
         assert calls <= {("Write", False, "script"), ("Bash", False, "script")}
         assert (receipt["transport"], len(calls) > 0) == ("stub", True)
-        read = Receipt.model_validate_json(json.dumps(receipt))
+        read = Receipt.from_json(json.dumps(receipt))
         assert {(call.tool_name, call.source) for call in read.tool_calls} == {
             (name, "kernel-executed") for name, _new, _source in calls
         }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from pydantic import ValidationError
 
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import EngineAccess
@@ -16,7 +16,8 @@ from gitswarm.engines.claude.claude_code import ClaudeSection, ClaudeSettings
 from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import SpecError
-from gitswarm.records.run_spec import FrozenSettings
+from gitswarm.records.mistakes import MistakesError
+from gitswarm.records.run_spec import RunSpec
 from gitswarm.settings import CommandLine, Config, engine_access, freeze_settings, load_config
 
 GLM = """\
@@ -56,7 +57,7 @@ def test_a_profile_takes_its_key_from_the_callers_environment() -> None:
 
 def test_what_is_frozen_in_a_run_holds_no_environment() -> None:
     frozen = freeze_settings(load_config(GLM, {}), {"ZAI_KEY": "k-123"}, CommandLine(), scripted=False)
-    assert ClaudeSettings.model_validate(frozen.engines["claude"]) == ClaudeSettings(
+    assert ClaudeSettings.from_plain(frozen.engines["claude"]) == ClaudeSettings(
         setting_sources=("project",), fallback_model="claude-haiku-4-5", step_timeout=90, attempts=2
     )
     assert (frozen.default_engine.mode, frozen.default_engine.provider) == ("sdk", "anthropic_compat")
@@ -155,7 +156,7 @@ def test_git_configuration_spells_lists_and_maps_in_one_line() -> None:
         },
     )
     assert claude_section(config).env == {"ANTHROPIC_BASE_URL": "http://127.0.0.1:8080"}
-    assert claude_section(config).setting_sources == ("user",)
+    assert claude_section(config).to_plain()["setting_sources"] == ["user"]
 
 
 def profile(provider: str = "anthropic", env: dict[str, str] | None = None) -> ClaudeProfile:
@@ -233,6 +234,16 @@ def test_a_run_of_an_earlier_version_keeps_what_its_engine_had_to_keep_to() -> N
     said = json.loads(new.to_json())
     said["claude"] = said.pop("engines")["claude"]
 
-    assert FrozenSettings.model_validate(said) == new
-    with pytest.raises(ValidationError):
-        FrozenSettings.model_validate({**json.loads(new.to_json()), "misspelt": 1})
+    run: dict[str, Any] = {
+        "run_id": "r",
+        "created_at": "",
+        "flows": ["f"],
+        "base": "b",
+        "base_ref": None,
+        "task": "",
+        "initiator": "i",
+    }
+    run |= {"routing_mode": "assist", "allow_stub": False, "scripted": False}
+    assert RunSpec.from_plain({**run, "settings": said}).settings == new
+    with pytest.raises(MistakesError):
+        RunSpec.from_plain({**run, "settings": {**json.loads(new.to_json()), "misspelt": 1}})

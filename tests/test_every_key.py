@@ -10,13 +10,15 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pytest
 import yaml
-from pydantic import BaseModel, Field
+from msgspec import Meta
+from msgspec import field as named
 
 from gitswarm.git.repository import Repository
+from gitswarm.records.record import Record
 from gitswarm.settings import config_with
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import StepTemplate
@@ -277,15 +279,16 @@ WAITING = {"Config.hub"}
 """The push guard reads it as text; what may go there comes with the hub."""
 
 
+class Inner(Record, tag_field="kind", tag="inner"):
+    if_: str = named(default="", name="if")
+
+
+class Outer(Record):
+    section: Inner
+    several: dict[str, Annotated[tuple[Inner, ...] | None, Meta(title="x")]] = {}
+
+
 def test_keys_are_found_however_deep_they_stand() -> None:
-    class Inner(BaseModel):
-        kind: Literal["inner"]
-        if_: str = Field(default="", alias="if")
-
-    class Outer(BaseModel):
-        section: Inner
-        several: dict[str, Annotated[tuple[Inner, ...] | None, Field(title="x")]] = {}
-
     assert keys_of(Outer) == {"Outer.several", "Inner.if"}
 
 

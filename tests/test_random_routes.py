@@ -247,7 +247,7 @@ def _specs(story: Story) -> FrozenSpecs:
     own |= {f".swarm/sidequests/{quest['id']}.yaml": yaml.safe_dump(quest) for quest in story.quests}
     library = load_library(bundled("flows"), own)
     names = tuple(flow["id"] for flow in story.flows if "utility" not in flow)
-    return structs.replace(freeze(library, names), script=Script.model_validate(story.script))
+    return structs.replace(freeze(library, names), script=Script.from_plain(story.script))
 
 
 def play(stage: Stage) -> RunState:
@@ -304,7 +304,7 @@ def check_answers(stage: Stage, state: RunState) -> None:
         taken = decisions(stage.repository, stage.layout, record.commit)[:1]
         for decision in taken:
             anew = driver.decide(situation_of(session, replay(stage.repository, stage.layout, record.commit), record))
-            assert _plain(anew.model_dump()) == _plain(decision.choice.model_dump())
+            assert _plain(anew.to_plain()) == _plain(decision.choice.to_plain())
             offered = {candidate.candidate_id for candidate in decision.candidates}
             assert decision.candidate_id in offered
             assert decision.decision is not Action.DETOUR or decision.why_now is not None

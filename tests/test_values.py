@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
-from pydantic import BaseModel
 
 import gitswarm
 from gitswarm.records.lazy_re import _LazyPattern
+from gitswarm.records.record import Record
 
 T = TypeVar("T")
 
@@ -29,9 +30,10 @@ def _ours(base: type[T]) -> Iterator[type[T]]:
 def test_every_model_can_be_built_and_no_default_is_a_marker() -> None:
     for module in pkgutil.walk_packages(gitswarm.__path__, "gitswarm."):
         import_module(module.name)
-    models, structs = list(_ours(BaseModel)), list(_ours(Struct))
+    structs = list(_ours(Struct))
+    models = [each for each in structs if issubclass(each, Record)]
     for model in models:
-        model.model_rebuild(force=True)
+        msgspec.json.Decoder(model)
     defaults = [(each, default) for each in structs for default in each.__struct_defaults__]
     assert [each for each, default in defaults if isinstance(default, dataclasses.Field)] == []
     assert min(len(models), len(structs)) > 100

@@ -32,7 +32,7 @@ from gitswarm.processes import CommandLimits, Ending, project_environment, run_s
 from gitswarm.untrusted import remove_tree
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

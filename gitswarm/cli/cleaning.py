@@ -38,7 +38,7 @@ from gitswarm.runner.undo.archiving import archive_run, find_archived, fold_on_h
 from gitswarm.runner.undo.discard import discard_run, discard_worktree, purge, refuse_work, restore_run
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 _DAY_S = 86_400
 _TRASH_DAYS = 14

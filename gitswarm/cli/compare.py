@@ -23,7 +23,7 @@ from gitswarm.records.execution import FORK_OF
 from gitswarm.records.text import shorten
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 _NO_MODEL = "none"
 _LABEL, _GAP, _LEAST = 10, 2, 18

@@ -18,7 +18,7 @@ from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import columns, shorten
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, of 8 bits too (U+009B begins a sequence as ESC does), and what turns the direction of text."""

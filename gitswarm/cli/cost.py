@@ -16,7 +16,7 @@ from gitswarm.ledger.state import replay
 from gitswarm.ledger.work import Bill, Sum, bills, total
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 _Paid = tuple[str, Bill]
 """The run, and what it paid for."""

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gitswarm.cli.console import FIELD, hanging, labelled, padded, plural
 from gitswarm.cli.runs import Opened, reason_words, step_name, step_outcome
 from gitswarm.ledger.reading import ends_after, routing_entries
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import Event, EventKind
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import (
     Action,
     Candidate,

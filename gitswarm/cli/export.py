@@ -19,9 +19,10 @@ from gitswarm.errors import UsageError
 from gitswarm.git.object_reader import DIRECTORY
 from gitswarm.ledger.overview import overview
 from gitswarm.records.event import TERMINAL_KINDS, EventKind, LoggedEvent
+from gitswarm.records.json_value import JsonValue
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
     Traced = dict[str, JsonValue]
 

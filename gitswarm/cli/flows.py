@@ -18,6 +18,7 @@ from gitswarm.cli.invocation import config_here, library_here, problems_of
 from gitswarm.cli.runs import JsonFlag
 from gitswarm.cli.terminal import terminal_width, text_width
 from gitswarm.errors import SpecError
+from gitswarm.records.record import without_defaults
 from gitswarm.runner.prompts import compile_blank, plan_json
 from gitswarm.runner.run_engines import choice_of
 from gitswarm.runner.specs import checked_flow, checked_sidequest, refuse_unreachable
@@ -112,7 +113,7 @@ def show_flow(
     """The steps of a flow and where each leads."""
     found = checked_flow(library_here(), flow)
     if as_json:
-        out_json(found.model_dump(mode="json", by_alias=True))
+        out_json(found.to_plain())
         return
     out_lines(hanging(f"{found.id}: ", found.title))
     if found.charter:
@@ -230,7 +231,7 @@ def show_station(
 ) -> None:
     """A station's role, its rules, and what it reads and writes."""
     found = library_here().station(station).station
-    content = found.model_dump(mode="json", exclude_defaults=not as_json)
+    content = found.to_plain() if as_json else without_defaults(found)
     if as_json:
         out_json(content)
         return

@@ -242,7 +242,7 @@ def _origins(found: Sequence[EngineHere]) -> Iterator[str]:
             ("providers", ", ".join(adapter.providers)),
             ("login", ", ".join(dict.fromkeys(logins))),
             ("prices", "; ".join([*prices, "of models.yaml, else unknown"])),
-            ("keys", ", ".join(f"engines.{name}.{key}" for key in adapter.section.model_fields)),
+            ("keys", ", ".join(f"engines.{name}.{key}" for key in adapter.configuration.__struct_fields__)),
             ("environment", "; ".join(f"{each}: {does}" for each, does in adapter.variables.items())),
         ):
             yield from hanging(f"  {what:<13}", value) if value else ()

@@ -163,7 +163,7 @@ def read_text(path: str, again: str = "") -> str:
 
 
 def _missing(path: Path) -> str:
-    from gitswarm.specs.yaml_source import nearest
+    from gitswarm.records.text import nearest
 
     if not path.parent.is_dir():
         return f"there is no file {path}: its folder is not there"

@@ -32,7 +32,7 @@ from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.runner.run_session import Session
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 
 def edited(repository: Repository, text: str) -> str:

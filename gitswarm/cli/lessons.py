@@ -24,7 +24,7 @@ from gitswarm.ledger.scent_trail import (
 from gitswarm.records.text import listed
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 
 ProposalArgument = Annotated[str, Argument(metavar="ID", help="As `wisdom list` says it: 4a1f0c/WP-001.")]
@@ -42,7 +42,7 @@ def list_wisdom(
     if as_json:
         out_json(
             {
-                "lessons": [each.model_dump(mode="json") for each in lessons],
+                "lessons": [each.to_plain() for each in lessons],
                 "proposals": [_plain(each) for each in chosen],
                 "unreadable": list(wisdom.unreadable),
             }
@@ -118,9 +118,9 @@ def _plain(offer: Offer) -> dict[str, JsonValue]:
         "id": offer.id,
         "run_id": offer.run.run_id,
         "date": offer.run.date,
-        "proposal": offer.proposal.model_dump(mode="json"),
+        "proposal": offer.proposal.to_plain(),
         "state": settled.state if settled is not None else "open",
-        "settled": settled.model_dump(mode="json") if settled is not None else None,
+        "settled": settled.to_plain() if settled is not None else None,
     }
 
 

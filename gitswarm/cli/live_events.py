@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Annotated
 
-from pydantic import JsonValue
-
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, escaped, out_lines, out_verbatim, readable
 from gitswarm.cli.runs import Opened, RunArgument, open_run
@@ -25,6 +23,7 @@ from gitswarm.ledger.reading import live_journals, stored_events
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.event import TERMINAL_KINDS, LoggedEvent
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.text import shorten
 
 POLL_S = 0.1

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-from pydantic import JsonValue
-
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import hanging, labelled, out_json, out_lines
 from gitswarm.cli.invocation import library_here, repository_here
 from gitswarm.cli.runs import JsonFlag
 from gitswarm.errors import NotARepositoryError
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.safety import Allow, Deny, Verdict
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import RunScope, Scope, StationRights, make_scope

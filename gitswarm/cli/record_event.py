@@ -6,9 +6,9 @@ import os
 import re
 import sys
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+import msgspec
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import advise, err, out
@@ -21,13 +21,14 @@ from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import replay
 from gitswarm.records.event import EventKind
+from gitswarm.records.json_value import JsonValue
 from gitswarm.safety.redact.redactor import Redactor
 
 MOST_CHARS = 65_536
 """Of a payload: an event is one line that people read; what is larger belongs into a file that the event names."""
 
+_MOST_LEVELS = 200
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
-_OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 _COMMIT_A_STEP = ("git swarm resume ", "git swarm approve ", "git swarm land ")
 _EXAMPLE = """git swarm record-event --kind checked --payload '{"ok": true}'"""
 
@@ -68,7 +69,7 @@ def record_event(
     layout = find_run(repository, run)
     state = replay(repository, layout)
     rules = run_spec(repository, state).settings.secrets
-    clean = InboxEvent.model_validate(Redactor(rules, os.environ).scrub_json(event.model_dump(mode="json")))
+    clean = InboxEvent.from_plain(Redactor(rules, os.environ).scrub_json(event.to_plain()))
     Inbox(repository.swarm_dir, layout.run_id).put(clean, f"{time.time_ns():020d}-{os.getpid()}")
     out(f"Recorded event: {kind or EventKind.EXTERNAL} for {layout.run_id}")
     if state.end is not None and owner_of(repository.common_dir, layout.run_id) is None:
@@ -82,8 +83,8 @@ def _refuse_odd(event: InboxEvent) -> None:
     """
     :raises UsageError: a word of it cannot be stored, or could not be asked for later.
     """
-    for name, text in event.model_dump(exclude={"payload"}, exclude_none=True).items():
-        if any("\ud800" <= letter <= "\udfff" for letter in text):
+    for name, text in event.to_plain({"payload"}).items():
+        if any("\ud800" <= letter <= "\udfff" for letter in str(text)):
             raise UsageError(f"{name.removesuffix('_key').removesuffix('_id')} is not UTF-8 text", hint=_EXAMPLE)
     if event.kind is not None and not _KIND.fullmatch(event.kind):
         allowed = "a letter, then letters, digits, _ . : -, 64 at most"
@@ -105,7 +106,23 @@ def _payload(text: str | None, file: str | None) -> dict[str, JsonValue] | None:
         hint = "commit the file, or keep it elsewhere, and name it in the payload"
         raise UsageError(f"{option}: {len(text):,} characters, {MOST_CHARS:,} at most", hint=hint)
     try:
-        return _OBJECT.validate_json(text.encode(errors="surrogateescape"))
-    except ValidationError as error:
-        what = error.errors(include_url=False, include_input=False)[0]["msg"]
-        raise UsageError(f"{option}: {what}", hint=_EXAMPLE) from error
+        found = msgspec.json.decode(text.encode(errors="surrogateescape"), type=dict[str, Any])
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{option}: no JSON object: {error}", hint=_EXAMPLE) from error
+    if _is_deep(found):
+        raise UsageError(f"{option}: nested more than {_MOST_LEVELS} levels deep", hint=_EXAMPLE)
+    return found
+
+
+def _is_deep(value: JsonValue) -> bool:
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        inside = [
+            each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)
+        ]
+        level = [each for values in inside for each in values]
+    return bool(level)
+
+
+def _scrubbed(event: InboxEvent, redactor: Redactor) -> InboxEvent:
+    return InboxEvent.from_plain(redactor.scrub_json(event.to_plain()))

@@ -45,7 +45,7 @@ from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.settings import CONFIG_FILE, CommandLine
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 
 _SOURCE = Path(__file__).with_name("demo_project")

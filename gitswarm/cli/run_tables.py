@@ -21,7 +21,7 @@ from gitswarm.projection.rows import sources
 from gitswarm.projection.schema import LISTS, SHARES
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 
 LiveFlag = Annotated[

@@ -26,9 +26,8 @@ from gitswarm.records.execution import RUNS_FOLDER, SHORT, Result, RunStatus, St
 from gitswarm.records.lazy_re import lazy_re
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from gitswarm.ledger.overview import RunOverview
+    from gitswarm.records.json_value import JsonValue
 
 RunArgument = Annotated[
     str | None,

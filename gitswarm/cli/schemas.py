@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, TypeAdapter
-
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import out
 from gitswarm.cli.report_model import RunReport
@@ -18,7 +16,9 @@ from gitswarm.records.event import LoggedEvent
 from gitswarm.records.evidence import BaseTests, Evidence
 from gitswarm.records.gate_decision import DeployDecision, GateFindings, MergeDecision, Traceability
 from gitswarm.records.guidance import Learnings, Proposals, RunWisdom
+from gitswarm.records.json_schema import json_schema
 from gitswarm.records.receipt import Receipt
+from gitswarm.records.record import Record
 from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.worklists import AcMatrix, AcStatus, PullRequestStatus, ReviewWorklist
@@ -30,7 +30,7 @@ from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
 
-SCHEMAS: Mapping[str, type[BaseModel | RunReport]] = {
+SCHEMAS: Mapping[str, type[Record | RunReport]] = {
     "ac_matrix": AcMatrix,
     "ac_status": AcStatus,
     "base_tests": BaseTests,
@@ -63,7 +63,7 @@ SCHEMAS: Mapping[str, type[BaseModel | RunReport]] = {
 
 def schema_text(name: str) -> str:
     """The schema of one of `SCHEMAS` as a file holds it."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **TypeAdapter(SCHEMAS[name]).json_schema()}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **json_schema(SCHEMAS[name])}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -58,7 +58,7 @@ from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.text import shorten
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 
 def show(

@@ -39,7 +39,7 @@ from gitswarm.records.guidance import ScentTrail
 from gitswarm.records.record import timestamp
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import BudgetRules, RunSpec
-from gitswarm.records.text import listed, usd
+from gitswarm.records.text import did_you_mean, listed, usd
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run
@@ -50,7 +50,6 @@ from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
 from gitswarm.settings import CommandLine, Config, freeze_settings
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.library import Library, load_library
-from gitswarm.specs.yaml_source import did_you_mean
 
 
 def show_forecast(new: NewRun, *, as_json: bool) -> None:
@@ -272,7 +271,7 @@ def plan_run(repository: Repository, asked: Asked) -> Planned:
         allow_stub=asked.allow_stub,
         scripted=script is not None,
         initiator="cli",
-        settings=settings.model_copy(update={"budget": budget}),
+        settings=replace(settings, budget=budget),
     )
     _refuse_bounds(asked, [specs.flows[name] for name in asked.flows])
     instructions = read_instructions(repository, tree, config.context.instructions)

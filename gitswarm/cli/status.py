@@ -64,7 +64,7 @@ from gitswarm.records.text import columns as width
 from gitswarm.worktree.disk_use import disk_bytes
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 HubFlag = Annotated[bool, Option("--hub", help="As the hub has it: git config swarm.hub.")]
 

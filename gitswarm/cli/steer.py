@@ -50,7 +50,7 @@ from gitswarm.runner.undo.rollback import RollbackPlan, plan_rollback, roll_back
 from gitswarm.settings import CommandLine, freeze_settings
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 NowFlag = Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")]
 OnHubFlag = Annotated[bool, Option("--hub", help="A run of the hub, whichever machine executes it.")]

@@ -10,7 +10,6 @@ from difflib import SequenceMatcher
 from typing import Annotated
 
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import (
@@ -39,6 +38,7 @@ from gitswarm.ledger.stored_json import Timing
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.evidence import extra_run_words
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.text import columns, shorten
 
 

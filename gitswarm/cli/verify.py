@@ -30,7 +30,7 @@ def verify(
     layout = find_run(repository, run)
     report = verify_run(repository, layout, _trusted(repository, tip) if tip is not None else None)
     if as_json:
-        out_json(report.model_dump(mode="json"))
+        out_json(report.to_plain())
     else:
         _show(report, is_shallow=(repository.common_dir / "shallow").exists())
     if not report.is_sound:

@@ -44,7 +44,7 @@ from gitswarm.records.routing import Action
 from gitswarm.records.text import columns, shorten
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 
 _STEP, _MODEL, _RUN, _STATION = "step", "model", "run", "station"

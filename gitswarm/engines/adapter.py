@@ -6,19 +6,20 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from msgspec import Struct, field
-from pydantic import AfterValidator, Field, JsonValue, create_model, field_validator
+from msgspec import NODEFAULT, Meta, Struct, field
+from msgspec.structs import fields
 
 from gitswarm.engines.base import Capabilities, Engine, EngineAccess
 from gitswarm.engines.names import STUB, id_of
 from gitswarm.engines.stub import StubEngine
-from gitswarm.records.record import Clock, WrittenSection
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.record import Clock, Record, extended, one_of, short_form
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.specs.script import Script
-from gitswarm.specs.yaml_source import did_you_mean
 
 Prices = Callable[[str], tuple[float, float] | None]
 """US dollars for a million tokens in and out of a model; None: not known."""
@@ -27,38 +28,37 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """In a value of `env`: the caller's variable."""
 
 
-class EngineSection(WrittenSection):
+class EngineSection(Record):
     """`engines.NAME` of the configuration. `mode`: one of the adapter's, or `stub`."""
 
     mode: str | None = None
+
+
+def _texts(env: object) -> object:
+    """`FLAG: 1` in YAML is a number."""
+    if not isinstance(env, dict):
+        return env
+    return {name: str(value) if isinstance(value, int | float) else value for name, value in env.items()}
 
 
 class ProgramSection(EngineSection):
     """Of an engine with a program. `env`: for its own processes only; `${NAME}` in a value is the caller's variable.
     `cli`: path of the program."""
 
-    env: dict[str, str] = {}
+    env: Annotated[dict[str, str], short_form(_texts)] = {}
     cli: str | None = None
 
-    @field_validator("env", mode="before")
-    @classmethod
-    def _texts(cls, env: object) -> object:
-        """`FLAG: 1` in YAML is a number."""
-        if not isinstance(env, dict):
-            return env
-        return {name: str(value) if isinstance(value, int | float) else value for name, value in env.items()}
 
-
-class NoSettings(WrittenSection):
+class NoSettings(Record):
     """Of an engine that has nothing to be frozen in a run."""
 
 
-class SessionSettings(WrittenSection):
+class SessionSettings(Record):
     """Of an engine whose sessions may be tried again. `step_timeout`: seconds that one step may take. `attempts`: how
     often a request or a turn is made while the provider fails in a way that may pass."""
 
-    step_timeout: float = Field(default=3600, gt=0)
-    attempts: int = Field(default=3, ge=1, le=10)
+    step_timeout: Annotated[float, Meta(gt=0)] = 3600.0
+    attempts: Annotated[int, Meta(ge=1, le=10)] = 3
 
 
 class Program(Struct, frozen=True):
@@ -101,8 +101,8 @@ class EngineAdapter(ABC):
 
     `short_name`: as people write it, the name of its entry point and of its section of the configuration.
     `modes`: by name, with what each can do; `stub` is not among them. `providers`: who may answer; the first one
-    unless the section says another. `section`: keys of the configuration, which has those of `settings` among them:
-    the part that is frozen in a run. `prices`: US dollars for a million tokens in and out, by model, where the model
+    unless the section says another. `section`: keys of the configuration, beside those of `settings`, which are
+    frozen in a run. `prices`: US dollars for a million tokens in and out, by model, where the model
     policy says none; a model in neither has an unknown price. `inherits`: beginnings of the names of variables that
     its processes get from the caller. `advised`: the mode that is recommended to who sees a rehearsal; "": none.
     `install`: a command that brings the program. `tested`: the newest version of each program and package that it was
@@ -113,7 +113,7 @@ class EngineAdapter(ABC):
     modes: ClassVar[Mapping[str, Capabilities]] = {}
     providers: ClassVar[tuple[str, ...]] = ("none",)
     section: ClassVar[type[EngineSection]] = EngineSection
-    settings: ClassVar[type[WrittenSection]] = NoSettings
+    settings: ClassVar[type[Record]] = NoSettings
     prices: ClassVar[Mapping[str, tuple[float, float]]] = {}
     inherits: ClassVar[tuple[str, ...]] = ()
     advised: ClassVar[str] = ""
@@ -168,7 +168,7 @@ class EngineAdapter(ABC):
 
     def longest_s(self, settings: Mapping[str, JsonValue]) -> float | None:
         """How long one step may take, by its setting `step_timeout`; None: nothing but the budget bounds it."""
-        found: float | None = getattr(self.settings.model_validate(settings), "step_timeout", None)
+        found: float | None = getattr(self.settings.from_plain(settings), "step_timeout", None)
         return found
 
     def stub(self, script: Script | None, clock: Clock) -> Engine:
@@ -191,17 +191,8 @@ class EngineAdapter(ABC):
 
     @property
     def configuration(self) -> type[EngineSection]:
-        """`section`, whose mode is one of those that there are."""
-        known = [STUB, *self.modes]
-
-        def check(mode: str) -> str:
-            if mode not in known:
-                raise ValueError(f"there is no mode '{mode}'{did_you_mean(mode, known)}")
-            return mode
-
-        base = self.section
-        mode: Any = (Annotated[str, AfterValidator(check)] | None, None)
-        return create_model(base.__name__, __base__=base, __doc__=base.__doc__, __module__=base.__module__, mode=mode)
+        """`section`, with the keys of `settings`, whose mode is one of those that there are."""
+        return _section_of(self.short_name, self.section, self.settings, (STUB, *self.modes))
 
     def choose(
         self, section: EngineSection, mode: str | None, model: str | None, env: Mapping[str, str]
@@ -216,7 +207,8 @@ class EngineAdapter(ABC):
 
     def frozen(self, section: EngineSection) -> dict[str, JsonValue]:
         """What of a section is the run's, whatever is configured later."""
-        return section.model_dump(mode="json", include=set(self.settings.model_fields))
+        plain = section.to_plain()
+        return {name: plain[name] for name in self.settings.__struct_encode_fields__}
 
     def access(self, section: EngineSection, env: Mapping[str, str]) -> EngineAccess:
         """What is this machine's.
@@ -256,6 +248,18 @@ class EngineAdapter(ABC):
         variable, name = setup.access.unset
         what = f"engines.{self.short_name}.env.{name} needs the variable {variable}, which is not set"
         return Program(None, problem=what, advice=f"export {variable}=…")
+
+
+@cache
+def _section_of(
+    name: str, section: type[EngineSection], settings: type[Record], modes: tuple[str, ...]
+) -> type[EngineSection]:
+    added: dict[str, Any] = {"mode": (Annotated[str, one_of(modes, "there is no mode '{given}'")] | None, None)}
+    for each in fields(settings):
+        made_by: Any = each.default_factory
+        has_default = {"default": each.default} if made_by is NODEFAULT else {"default_factory": made_by}
+        added[each.name] = (each.type, field(**has_default, name=each.encode_name))
+    return extended(section, f"{name.title()}Section", added)
 
 
 def _minor(version: str) -> tuple[int, ...]:

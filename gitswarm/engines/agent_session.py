@@ -11,7 +11,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepEndedError, StepRequest, StepResult, capped
 from gitswarm.engines.handoff import early_handoff
@@ -19,6 +18,7 @@ from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Result
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import EngineOutcome, Tokens
 from gitswarm.untrusted import remove_tree
 

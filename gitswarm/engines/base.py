@@ -9,13 +9,13 @@ from typing import Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.containment import UNCONTAINED, Containment
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, TranscriptLine
 from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.execution import Execution, Result
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import EngineOutcome, Tokens, ToolCall
 from gitswarm.records.routing import RouteAnswer, RouteQuestion
 from gitswarm.records.safety import Decide, Deny, Scrub, Verdict

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gitswarm.engines.base import (
     LOCAL_WORK,
     Capabilities,
@@ -66,7 +68,7 @@ class CommandEngine(WithoutModel):
             if asked != lines and check.passed is not True and not _is_readable(order, recorder.outputs):
                 first = len(recorder.outputs)
                 check, error = _carry_out(lines, order.timeout_s, request, recorder)
-            check = check.model_copy(update={"command": " && ".join(lines)})
+            check = replace(check, command=" && ".join(lines))
         leave(entry.files, request, recorder)
         missed = _missed(request.withheld, recorder.outputs) + _refused(request.containment.refused)
         handoff = _handoff(check, order.name, missed)
@@ -119,8 +121,8 @@ def _carry_out(
             return CheckOutcome(command=command, exit_code=ended.exit_code), error
         if ended.exit_code != 0:
             no_tests = no_tests_ran(line, ended.exit_code or 0, recorder.outputs[-1])
-            reason, passed = ("no_tests", None) if no_tests else (None, False)
-            return CheckOutcome(command=command, passed=passed, exit_code=ended.exit_code, reason=reason), None
+            judged = CheckOutcome(command=command, exit_code=ended.exit_code)
+            return replace(judged, reason="no_tests") if no_tests else replace(judged, passed=False), None
     return CheckOutcome(command=command, passed=True, exit_code=0), None
 
 

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import fields, replace
-from pydantic import JsonValue, ValidationError
 
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Status
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.receipt import EngineOutcome
 from gitswarm.specs.context import cut
 
@@ -29,12 +30,10 @@ def read_handoff(value: JsonValue) -> Handoff | str:
     """What was handed over, or why it cannot be used."""
     kept, losses = bounded(value) if isinstance(value, dict) else (value, ())
     try:
-        handoff = Handoff.model_validate(kept)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "handoff"
-        return f"it is not valid: {place}: {first['msg']}"
-    return handoff.model_copy(update={"concerns": (*handoff.concerns, *losses)}) if losses else handoff
+        handoff = Handoff.from_plain(kept)
+    except MistakesError as error:
+        return f"it is not valid: {error.mistakes[0].text}"
+    return replace(handoff, concerns=(*handoff.concerns, *losses)) if losses else handoff
 
 
 def early_handoff(handoff: Handoff, outcome: EngineOutcome) -> Handoff:
@@ -42,18 +41,18 @@ def early_handoff(handoff: Handoff, outcome: EngineOutcome) -> Handoff:
     if outcome.kind not in _ENDED_EARLY or handoff.status not in (Status.VERIFIED, Status.UNVERIFIED):
         return handoff
     why = f"the session ended early ({outcome.kind}): {outcome.detail}"
-    return handoff.model_copy(update={"status": Status.PARTIAL, "concerns": (*handoff.concerns, why)})
+    return replace(handoff, status=Status.PARTIAL, concerns=(*handoff.concerns, why))
 
 
 def bounded(fields: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], tuple[str, ...]]:
     """The handoff's fields, and concerns about what was taken away."""
-    kept = {name: _cut_field(value) for name, value in fields.items() if name in Handoff.model_fields}
+    kept = {name: _cut_field(value) for name, value in fields.items() if name in Handoff.__struct_fields__}
     return kept, tuple(_losses(fields))[:_MOST_ITEMS]
 
 
 def _losses(fields: Mapping[str, JsonValue]) -> Iterator[str]:
     for name, value in fields.items():
-        if name not in Handoff.model_fields:
+        if name not in Handoff.__struct_fields__:
             yield f"handoff field '{cut(name, _NAME_CHARS)}' is unknown and was dropped"
         elif isinstance(value, list) and len(value) > _MOST_ITEMS:
             yield f"handoff field '{name}' has {len(value):,} items, of which the first {_MOST_ITEMS} are kept"

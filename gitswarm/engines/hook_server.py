@@ -17,9 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import JsonValue
-
 from gitswarm.engines import hook_client
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Verdict
 
 _QUESTION_BYTES = 64 << 20

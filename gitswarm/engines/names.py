@@ -26,17 +26,17 @@ BUILT_IN = {
         "gitswarm.engines.claude.claude_code:ADAPTER",
         ("sdk", "cli"),
         (
-            *("setting_sources", "fallback_model", "step_timeout", "attempts"),
             *("mode", "env", "cli", "provider"),
+            *("setting_sources", "fallback_model", "step_timeout", "attempts"),
         ),
     ),
     "codex": BuiltIn(
         "gitswarm.engines.codex.codex_cli:ADAPTER",
         ("cli",),
-        ("step_timeout", "attempts", "mode", "env", "cli"),
+        ("mode", "env", "cli", "step_timeout", "attempts"),
     ),
     "gemini": BuiltIn(
-        "gitswarm.engines.gemini.gemini_cli:ADAPTER", ("cli",), ("step_timeout", "attempts", "mode", "env", "cli")
+        "gitswarm.engines.gemini.gemini_cli:ADAPTER", ("cli",), ("mode", "env", "cli", "step_timeout", "attempts")
     ),
 }
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit
 from gitswarm.records.event import Event, EventKind, Message, ToolResult, ToolUse, TranscriptLine
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import Tokens, ToolCall, ToolSource
 from gitswarm.records.record import Clock, timestamp
 from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Scrub, Verdict
@@ -99,7 +99,7 @@ class Recorder:
 
     def used(self, tokens: Tokens, cost_usd: float | None) -> None:
         """All that this execution has used so far, in US dollars; None: what it costs is not known."""
-        self._emit(Event(EventKind.USAGE, {"tokens": tokens.model_dump(mode="json"), "cost_usd": usd(cost_usd)}))
+        self._emit(Event(EventKind.USAGE, {"tokens": tokens.to_plain(), "cost_usd": usd(cost_usd)}))
 
     def call(self, tool: str, given: Given, act: Callable[[Given], ToolOutcome]) -> ToolOutcome:
         """Records a tool call, and has `act` carry it out if the policy allows it, with the input that it allows."""

@@ -20,7 +20,7 @@ from gitswarm.engines.names import BUILT_IN, GROUP, STUB, id_of, short_of
 from gitswarm.errors import EngineMissingError, UsageError
 from gitswarm.records.execution import Result
 from gitswarm.records.receipt import EngineOutcome
-from gitswarm.specs.yaml_source import did_you_mean
+from gitswarm.records.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
-from pydantic import JsonValue, ValidationError
+from msgspec.structs import replace
 
 from gitswarm.engines.base import (
     SESSION_WORK,
@@ -40,6 +40,8 @@ from gitswarm.records.gate_decision import (
     Traceability,
 )
 from gitswarm.records.guidance import Learnings, Proposals
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.receipt import EngineOutcome, Tokens
 from gitswarm.records.record import Clock, Record
 from gitswarm.records.routing import RouteAnswer, RouteQuestion
@@ -176,7 +178,7 @@ class StubEngine(WithoutModel):
             files = {name: stub_content(name, request) for name in request.outputs}
             if request.execution.step == "implement":  # so that there is something to judge, to show and to land
                 files[_MARKED] = f"stub: true\nrun: {request.execution.run_id}\n"
-            entry = entry.model_copy(update={"write": files})
+            entry = replace(entry, write=files)
         else:
             entry = self._script.entry(request.execution.flow, request.execution.step, request.executed)
         tokens = Tokens.of(entry.tokens.prompt, entry.tokens.completion)
@@ -270,11 +272,9 @@ def _delete(request: StepRequest, given: Given) -> ToolOutcome:
 def _handoff(entry: ScriptEntry) -> tuple[Handoff | None, str | None]:
     if entry.envelope is not None:
         try:
-            return Handoff.model_validate(entry.envelope), None
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            return None, f"the envelope is not valid: {place}: {first['msg']}"
+            return Handoff.from_plain(entry.envelope), None
+        except MistakesError as error:
+            return None, f"the envelope is not valid: {error.mistakes[0].text}"
     return (
         Handoff(
             status=entry.status or Status.VERIFIED,

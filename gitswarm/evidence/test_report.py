@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gitswarm.evidence.compiled_reports import read_cargo, read_cargo_json, read_go, read_go_json, read_nextest
 from gitswarm.evidence.javascript_reports import read_jest, read_jest_json, read_tap, read_vitest
@@ -73,12 +73,12 @@ def read_run(
     if ended_well and printed is not None and printed.failed > total.failed:
         printed = None
     if printed is not None and printed.runs > len(written) and _executed(printed) > _executed(total):
-        report, results = printed.report(), results.model_copy(update={"complete": False})
+        report, results = printed.report(), structs.replace(results, complete=False)
     if printed is not None and printed.partial and not ended_well:  # it broke off: the file does not show that
-        report = report.model_copy(update={"partial": True})
-        results = results.model_copy(update={"complete": False})
+        report = structs.replace(report, partial=True)
+        results = structs.replace(results, complete=False)
     if report.coverage_percent is None and printed is not None:
-        report = report.model_copy(update={"coverage_percent": printed.coverage_percent})
+        report = structs.replace(report, coverage_percent=printed.coverage_percent)
     return TestRun(report, _relative(results, roots))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import JsonValue
-
 from gitswarm.ledger.message import CommitMessage, Kind
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence, concerns_trailer
 from gitswarm.records.execution import Execution, Result
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.text import words, written
 

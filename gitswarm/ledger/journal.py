@@ -4,16 +4,17 @@ there may be, and their order; and the inbox of outside writers, one file per ev
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from pydantic import JsonValue, ValidationError
 
 from gitswarm.errors import storage_error
 from gitswarm.ledger.finding import JournalFile, journal_files
 from gitswarm.records.event import TERMINAL_KINDS, Event, EventKind, LoggedEvent
 from gitswarm.records.execution import Execution
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.record import Clock, Record, pretty_json, timestamp
 from gitswarm.records.safety import Scrubber
 
@@ -68,8 +69,8 @@ def read_lines(content: bytes) -> list[LoggedEvent]:
     found: list[LoggedEvent] = []
     for line in content.splitlines():
         try:
-            found.append(LoggedEvent.model_validate_json(line))
-        except ValidationError:
+            found.append(LoggedEvent.from_json(line))
+        except MistakesError:
             continue
     return found
 
@@ -193,10 +194,9 @@ class InboxEvent(Record):
     agent_key: str | None = None
     payload: dict[str, JsonValue] | None = None
 
-    def to_plain(self) -> dict[str, JsonValue]:
+    def to_plain(self, exclude: Collection[str] = ()) -> dict[str, JsonValue]:
         """Without the fields that are not set."""
-        plain: dict[str, JsonValue] = self.model_dump(mode="json", exclude_none=True)
-        return plain
+        return {name: value for name, value in super().to_plain(exclude).items() if value is not None}
 
 
 class Received(Struct, frozen=True):
@@ -222,7 +222,7 @@ class Inbox:
         for path in sorted(self._folder.glob("*.json")) if self._folder.is_dir() else ():
             try:
                 waiting = InboxEvent.from_json(path.read_bytes())
-            except (ValidationError, UnicodeDecodeError, OSError):
+            except (MistakesError, UnicodeDecodeError, OSError):
                 self._reject(path)
                 continue
             event = Event(EventKind.EXTERNAL, waiting.to_plain())

@@ -36,7 +36,7 @@ from gitswarm.ledger.overview import (
 from gitswarm.records.execution import BRANCH_PREFIX
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 
 _FOLDER = "overviews"

@@ -11,8 +11,7 @@ from msgspec import Struct
 from gitswarm.records.text import shorten
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
+    from gitswarm.records.json_value import JsonValue
     from gitswarm.records.safety import Scrubber
 
 

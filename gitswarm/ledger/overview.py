@@ -50,7 +50,7 @@ from gitswarm.records.budget import spent_words, total
 from gitswarm.records.execution import REPLAY_OF, Result, RunStatus, Status
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gitswarm.records.json_value import JsonValue
 
 
 class OpenInterruption(Struct, frozen=True):

@@ -10,7 +10,6 @@ from itertools import takewhile
 from typing import TypeVar
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gitswarm.git.object_reader import Commit
 from gitswarm.git.reader import RepositoryReader
@@ -25,6 +24,7 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import Decision, Superseded
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.text import shorten
@@ -38,8 +38,7 @@ Entry = Decision | Superseded
 
 def render_entry(entry: Entry) -> bytes:
     """One entry. The JSON is folded at spaces: joining its lines by one space gives it back exactly."""
-    fields = entry.to_plain() if isinstance(entry, Decision) else entry.model_dump(mode="json")
-    packed = json.dumps(fields, ensure_ascii=False)
+    packed = json.dumps(entry.to_plain(), ensure_ascii=False)
     folded = "".join(f"{_INDENT}{line}\n" for line in _fold(packed, _WIDTH - len(_INDENT)))
     first = decision_line(entry) if isinstance(entry, Decision) else shorten(f"{entry.seq}. {entry.reason}", _WIDTH)
     return f"{first}\n{folded}".encode()
@@ -83,7 +82,7 @@ def _entry(packed: str) -> Entry | None:
     try:
         fields = json.loads(packed)
         is_superseding = isinstance(fields, dict) and "superseded_by" in fields
-        return (Superseded if is_superseding else Decision).model_validate(fields)
+        return Superseded.from_plain(fields) if is_superseding else Decision.from_plain(fields)
     except (ValueError, RecursionError):
         return None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import CorruptError, NotFoundError, RefMovedError
 from gitswarm.git.object_reader import NewCommit
@@ -102,9 +103,9 @@ def scent_trail(runs: Sequence[RunWisdom], most: int = MOST_LESSONS) -> ScentTra
             own.setdefault(_key(learning), learning)
         for key, learning in own.items():
             known = found.get(key)
-            own_words = learning.model_dump(include={"kind", "confidence", "scope", "lesson"})
+            own_words = {name: getattr(learning, name) for name in ("kind", "confidence", "scope", "lesson")}
             first = SharedLesson(run=run.run_id, runs=1, **own_words)
-            found[key] = known.model_copy(update={"runs": known.runs + 1}) if known is not None else first
+            found[key] = replace(known, runs=known.runs + 1) if known is not None else first
     return ScentTrail(lessons=tuple(found.values())[:most])
 
 
@@ -235,8 +236,8 @@ class WisdomStore(Struct, frozen=True):
         def change(earlier: RunWisdom | None) -> RunWisdom:
             if earlier is None:
                 return clean
-            whole = clean.model_copy(update={"settled": _still_settled(clean, earlier)})
-            is_known = whole.model_copy(update={"date": earlier.date}) == earlier
+            whole = replace(clean, settled=_still_settled(clean, earlier))
+            is_known = replace(whole, date=earlier.date) == earlier
             return earlier if is_known else whole
 
         summary = f"{len(clean.lessons)} learned, {len(clean.offered)} proposed"
@@ -253,7 +254,7 @@ class WisdomStore(Struct, frozen=True):
             if earlier is None:
                 raise NotFoundError(f"{WISDOM_REF} has no entry for {run_id} any more", hint="git swarm wisdom list")
             others = tuple(each for each in earlier.settled if each.proposal != clean.proposal)
-            return earlier.model_copy(update={"settled": (*others, clean)})
+            return replace(earlier, settled=(*others, clean))
 
         return self._write(run_id, HUMAN, f"{clean.proposal} {clean.state}", change)
 

@@ -25,9 +25,8 @@ from gitswarm.records.execution import Execution
 from gitswarm.records.text import Spent, read, written
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from gitswarm.git.repository import Repository
+    from gitswarm.records.json_value import JsonValue
 
 
 USAGE = "Swarm-Usage"

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
-from pydantic import JsonValue
+from msgspec.structs import asdict
 
 from gitswarm.git.notes import Prepared
 from gitswarm.git.object_reader import NewCommit
@@ -20,6 +20,7 @@ from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
 from gitswarm.ledger.reading import Entry, parse_note, render_entry
 from gitswarm.ledger.state import RunState, first_parents, replay
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.record import Clock, pretty_json, timestamp
 from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, Supersedes
 from gitswarm.records.safety import Scrubber, scrubbed_record
@@ -164,7 +165,7 @@ class RunStore:
     def decide(self, tip: str, choice: Choice, routing: DecisionPlace) -> Decision:
         """Appends a decision to the routing note of `tip`."""
         taken = Decision(
-            **(choice.model_dump() | {"to_flow": choice.to_flow if choice.to_flow != routing.flow else None}),
+            **(asdict(choice) | {"to_flow": choice.to_flow if choice.to_flow != routing.flow else None}),
             seq=self._next_seq(tip),
             ts=timestamp(self._clock()),
             flow_key=routing.flow,

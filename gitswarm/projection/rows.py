@@ -143,7 +143,7 @@ class _Run:
         for commit, (tree, path) in self._events.items():
             content = self._repository.objects.file(tree, path) or b""
             for number, line in enumerate(_lines(content), 1):
-                yield from self._fault(LoggedEvent.model_validate_json, line, f"{commit[:12]}:{path}", number)
+                yield from self._fault(LoggedEvent.from_json, line, f"{commit[:12]}:{path}", number)
         for record in self._steps.values():
             for path, read in (
                 (record.execution.receipt, Receipt.from_json),

@@ -2,18 +2,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
-
 from gitswarm.records.execution import Status
-from gitswarm.records.record import Record
+from gitswarm.records.record import AtLeastOne, Record, short_form
 from gitswarm.records.routing import RoutingSignal
 
 
 def _yes_no(value: object) -> object:
-    return {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+    return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
-YesNo = Annotated[Literal["yes", "no"], BeforeValidator(_yes_no)]
+YesNo = Annotated[Literal["yes", "no"], short_form(_yes_no)]
 Confidence = Literal["high", "medium", "low"]
 
 
@@ -78,6 +76,6 @@ class Envelope(Handoff):
     flow_key: str
     step_id: str
     agent_key: str
-    iteration: int = Field(ge=1)
+    iteration: AtLeastOne
     status_reason: str | None = None
     claimed_status: Status | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Literal
 
-from pydantic import ConfigDict, JsonValue
+import msgspec
 
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import parsed_json
 from gitswarm.records.record import Record
 
 
@@ -83,11 +84,8 @@ SINCE_FORMAT_2: Mapping[EventKind, frozenset[str]] = {
 """Keys of seed 001 that runs of format 1 do not have in their payloads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Record, kw_only=False):
     """Something that happened: the ledger adds when and where. A decision stores its events in this form."""
-
-    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     kind: EventKind
     payload: Mapping[str, JsonValue]
@@ -117,7 +115,9 @@ class LoggedEvent(Record):
     payload: dict[str, JsonValue]
 
     def to_line(self) -> bytes:
-        return self.model_dump_json(exclude_none=True).encode() + b"\n"
+        return (
+            msgspec.json.encode({name: value for name, value in self.to_plain().items() if value is not None}) + b"\n"
+        )
 
 
 def numbered(run_id: str, ts: str, events: Iterable[Event], flow_key: str | None = None) -> list[LoggedEvent]:
@@ -153,4 +153,15 @@ TranscriptLine = Message | ToolUse | ToolResult
 
 
 def to_jsonl(lines: tuple[TranscriptLine, ...]) -> bytes:
-    return b"".join(json.dumps(line.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n" for line in lines)
+    return b"".join(json.dumps(line.to_plain(), ensure_ascii=False).encode() + b"\n" for line in lines)
+
+
+def transcript_line(content: bytes | str) -> TranscriptLine:
+    """
+    :raises MistakesError: it is none.
+    """
+    found = parsed_json(content)
+    kind = found.get("type") if isinstance(found, dict) else None
+    if kind == "tool_use":
+        return ToolUse.from_plain(found)
+    return ToolResult.from_plain(found) if kind == "tool_result" else Message.from_plain(found)

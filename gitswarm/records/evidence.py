@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, NonNegativeInt
+from msgspec import Meta
 
 from gitswarm.records.envelope import FileChange
-from gitswarm.records.record import Record
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.record import Count, Record
 from gitswarm.records.safety import SecretFound
 from gitswarm.records.worklists import AcProgress, JudgedCriterion, WorklistCount
 
@@ -107,14 +108,14 @@ class TestReport(Record):
     __test__: ClassVar[bool] = False  # pytest takes every Test* that a test module imports for a test
 
     source: ReportSource
-    total: NonNegativeInt
-    passed: NonNegativeInt
-    failed: NonNegativeInt
-    skipped: NonNegativeInt
+    total: Count
+    passed: Count
+    failed: Count
+    skipped: Count
     failing: tuple[str, ...] = ()
     error_signature: str | None = None
     coverage_percent: float | None = None
-    duration_ms: NonNegativeInt | None = None
+    duration_ms: Count | None = None
     partial: bool = False
 
 
@@ -146,7 +147,7 @@ class Verdict(Record):
     """
 
     recommendation: Literal["TRUST", "VERIFY", "REJECT"]
-    score: float = Field(ge=0, le=1)
+    score: Annotated[float, Meta(ge=0, le=1)]
     flags: tuple[Flag, ...] = ()
     findings: tuple[Finding, ...] = ()
     about: tuple[str, ...] = ()
@@ -174,7 +175,7 @@ class Evidence(Record):
     quarantined: tuple[str, ...] = ()
     put_back: tuple[str, ...] = ()
     report: TestReport | None = None
-    extra_runs_ms: dict[ExtraRun, NonNegativeInt] = {}
+    extra_runs_ms: dict[ExtraRun, Count] = {}
     verdict: Verdict | None = None
     ac: AcProgress | None = None
     criteria: tuple[JudgedCriterion, ...] = ()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from msgspec import Meta
+from msgspec.structs import replace
 
-from gitswarm.records.record import Record, refuse_twice, unique_ids
+from gitswarm.records.record import Record, Text, refuse_twice
 from gitswarm.records.worklists import CriterionProof
 
 
@@ -30,22 +31,22 @@ class GateVerdict(StrEnum):
 class Blocker(Record):
     """Why a change may not be merged. `id`: of the concern, finding or criterion; `evidence`: files, `file:line`."""
 
-    id: str = Field(min_length=1)
-    fact: str = Field(min_length=1)
-    evidence: tuple[str, ...] = Field(min_length=1)
+    id: Text
+    fact: Text
+    evidence: Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 class MergeCondition(Record):
     """What has to hold for a merge besides. `id`: of the finding that it answers; `when`: who looks: the landing
     itself, the deploy flow behind it, or a person."""
 
-    id: str = Field(min_length=1)
-    condition: str = Field(min_length=1)
+    id: Text
+    condition: Text
     when: Literal["landing", "deploy", "person"]
 
 
 class CriterionVerdict(Record):
-    id: str = Field(min_length=1)
+    id: Text
     proof: CriterionProof
 
 
@@ -59,23 +60,21 @@ class MergeDecision(Record):
     criteria: tuple[CriterionVerdict, ...] = ()
     stub: bool = False
 
-    @model_validator(mode="after")
-    def _agrees_with_its_reasons(self) -> MergeDecision:
+    def __post_init__(self) -> None:
         if self.verdict.merges and self.blockers:
             raise ValueError(f"{self.verdict} with blockers: {', '.join(each.id for each in self.blockers)}")
         if not self.verdict.merges and not self.blockers:
             raise ValueError(f"{self.verdict} names no blocker")
         if (self.verdict is GateVerdict.MERGE_WITH_CONDITIONS) != bool(self.conditions) and self.verdict.merges:
             raise ValueError("'conditions' belong to MERGE_WITH_CONDITIONS, and are needed there")
-        return self
 
 
 class GateFinding(Record):
     """One finding of an audit, and its outcome. `audit`: the step that found it."""
 
-    id: str = Field(min_length=1)
-    audit: str = Field(min_length=1)
-    fact: str = Field(min_length=1)
+    id: Text
+    audit: Text
+    fact: Text
     blocking: bool
     outcome: Literal["fixed", "open"]
     files: tuple[str, ...] = ()
@@ -87,7 +86,8 @@ class GateFindings(Record):
     findings: tuple[GateFinding, ...] = ()
     stub: bool = False
 
-    _ids_are_unique = unique_ids("findings")
+    def __post_init__(self) -> None:
+        refuse_twice(each.id for each in self.findings)
 
 
 def standing_findings(versions: Iterable[GateFindings]) -> tuple[GateFinding, ...]:
@@ -101,7 +101,7 @@ def standing_findings(versions: Iterable[GateFindings]) -> tuple[GateFinding, ..
     for version in versions:
         known |= {each.id: each for each in version.findings}
         blocking |= {each.id for each in version.findings if each.blocking}
-    return tuple(each.model_copy(update={"blocking": each.id in blocking}) for each in known.values())
+    return tuple(replace(each, blocking=each.id in blocking) for each in known.values())
 
 
 def unanswered(decision: MergeDecision, findings: Iterable[GateFinding]) -> Iterator[GateFinding]:
@@ -124,15 +124,14 @@ class DeployDecision(Record):
     has to be looked at, and by whom."""
 
     decision: DeployOutcome
-    reason: str = Field(min_length=1)
-    evidence: tuple[str, ...] = Field(min_length=1)
+    reason: Text
+    evidence: Annotated[tuple[str, ...], Meta(min_length=1)]
     landed: str | None = None
     revert: str | None = None
     open: tuple[str, ...] = ()
     stub: bool = False
 
-    @model_validator(mode="after")
-    def _agrees_with_what_landed(self) -> DeployDecision:
+    def __post_init__(self) -> None:
         if (self.decision is DeployOutcome.NOT_DEPLOYED) != (self.landed is None):
             raise ValueError(f"{self.decision} with 'landed' {self.landed or 'null'}")
         if (self.decision is DeployOutcome.ROLLBACK) != (self.revert is not None) or self.revert not in (
@@ -142,27 +141,24 @@ class DeployDecision(Record):
             raise ValueError("'revert' is the landed commit, for ROLLBACK and nothing else")
         if self.decision is DeployOutcome.INVESTIGATE and not self.open:
             raise ValueError("INVESTIGATE: 'open' says what has to be looked at")
-        return self
 
 
 class TracedCriterion(Record):
     """One criterion and what stands for it. `tests`: names as the runner prints them; `code`: files that this run
     changed for it; `gap`: what is missing, for one that is not proven."""
 
-    id: str = Field(min_length=1)
+    id: Text
     requirement: str = ""
     proof: CriterionProof
     tests: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
     gap: str = ""
 
-    @model_validator(mode="after")
-    def _proof_has_its_grounds(self) -> TracedCriterion:
+    def __post_init__(self) -> None:
         if self.proof in ("proven", "failing") and not self.tests:
             raise ValueError(f"{self.id} is {self.proof} by no test")
         if self.proof != "proven" and not self.gap:
             raise ValueError(f"{self.id} is {self.proof}: 'gap' says what is missing")
-        return self
 
 
 class Traceability(Record):
@@ -174,9 +170,7 @@ class Traceability(Record):
     reason: str = ""
     stub: bool = False
 
-    @model_validator(mode="after")
-    def _is_whole(self) -> Traceability:
+    def __post_init__(self) -> None:
         refuse_twice(each.id for each in self.criteria)
         if not self.criteria and not self.reason:
             raise ValueError("no criteria, and 'reason' does not say why")
-        return self

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from msgspec import Meta
 
-from gitswarm.records.record import Record, unique_ids
+from gitswarm.records.record import AtLeastOne, Record, Text, form, refuse_twice
 
 
 class Instruction(Record):
@@ -24,28 +24,29 @@ class Instructions(Record):
     files: tuple[Instruction, ...] = ()
 
 
-LearningId = Annotated[str, Field(pattern=r"^LN-\d{3,}$")]
-ProposalId = Annotated[str, Field(pattern=r"^WP-\d{3,}$")]
+LearningId = Annotated[str, form(r"LN-\d{3,}")]
+ProposalId = Annotated[str, form(r"WP-\d{3,}")]
 
 
 class Learning(Record):
     """`scope`: flows, stations or folders that it concerns; `evidence`: paths in RUN_BASE or commits."""
 
     id: LearningId
-    lesson: str = Field(min_length=1, max_length=500)
+    lesson: Annotated[str, Meta(min_length=1, max_length=500)]
     kind: Literal["keep", "change", "avoid"]
-    scope: tuple[str, ...] = Field(min_length=1)
-    evidence: tuple[str, ...] = Field(min_length=1)
+    scope: Annotated[tuple[str, ...], Meta(min_length=1)]
+    evidence: Annotated[tuple[str, ...], Meta(min_length=1)]
     confidence: Literal["high", "medium", "low"]
 
 
 class Learnings(Record):
     """`wisdom/learnings.json`; at most twelve, for whoever reads them pays for each."""
 
-    learnings: tuple[Learning, ...] = Field(default=(), max_length=12)
+    learnings: Annotated[tuple[Learning, ...], Meta(max_length=12)] = ()
     stub: bool = False
 
-    _ids_are_unique = unique_ids("learnings")
+    def __post_init__(self) -> None:
+        refuse_twice(each.id for each in self.learnings)
 
 
 class Edit(Record):
@@ -55,33 +56,32 @@ class Edit(Record):
     old: str = ""
     new: str
 
-    @model_validator(mode="after")
-    def _is_a_change_inside(self) -> Edit:
+    def __post_init__(self) -> None:
         parts = PurePosixPath(self.path).parts
         if not parts or parts[0] == "/" or ".." in parts or ".git" in parts:
             raise ValueError(f"'{self.path}' is not a path inside the repository")
         if self.old == self.new:
             raise ValueError(f"{self.path}: the edit changes nothing")
-        return self
 
 
 class SpecProposal(Record):
     """A change that a person may apply: `git swarm wisdom apply`. `learnings`: why."""
 
     id: ProposalId
-    title: str = Field(min_length=1, max_length=120)
-    why: str = Field(min_length=1)
-    learnings: tuple[LearningId, ...] = Field(min_length=1)
-    edits: tuple[Edit, ...] = Field(min_length=1)
+    title: Annotated[str, Meta(min_length=1, max_length=120)]
+    why: Text
+    learnings: Annotated[tuple[LearningId, ...], Meta(min_length=1)]
+    edits: Annotated[tuple[Edit, ...], Meta(min_length=1)]
 
 
 class Proposals(Record):
     """`wisdom/proposals.json`."""
 
-    proposals: tuple[SpecProposal, ...] = Field(default=(), max_length=7)
+    proposals: Annotated[tuple[SpecProposal, ...], Meta(max_length=7)] = ()
     stub: bool = False
 
-    _ids_are_unique = unique_ids("proposals")
+    def __post_init__(self) -> None:
+        refuse_twice(each.id for each in self.proposals)
 
 
 class Settled(Record):
@@ -129,7 +129,7 @@ class SharedLesson(Record):
     `runs`: how many there are."""
 
     run: str
-    runs: int = Field(ge=1)
+    runs: AtLeastOne
     kind: Literal["keep", "change", "avoid"]
     confidence: Literal["high", "medium", "low"]
     scope: tuple[str, ...]

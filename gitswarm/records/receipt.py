@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import JsonValue, NonNegativeInt, model_validator
-
-from gitswarm.records.record import Record, pretty_json
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.record import Count, Record, pretty_json, short_form
 
 LoopDecision = Literal["loop", "advance", "terminate", "pending"]
 
@@ -25,9 +24,9 @@ def transport_of(engine: str, mode: str) -> str:
 
 
 class Tokens(Record):
-    prompt: NonNegativeInt = 0
-    completion: NonNegativeInt = 0
-    total: NonNegativeInt = 0
+    prompt: Count = 0
+    completion: Count = 0
+    total: Count = 0
 
     @classmethod
     def of(cls, prompt: int, completion: int) -> Tokens:
@@ -51,24 +50,23 @@ class ToolCall(Record):
     blocked: bool = False
     blocked_reason: str | None = None
     output: str = ""
-    duration_ms: NonNegativeInt = 0
+    duration_ms: Count = 0
     agent: str | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_format_1(cls, fields: object) -> object:
-        """Format 1 has `tool`, and two words for what git-swarm itself carries out."""
-        if not isinstance(fields, Mapping) or "tool" not in fields:
-            return fields
-        rest = {name: value for name, value in fields.items() if name != "tool"}
-        own = rest.get("source") in _FORMAT_1_SOURCES
-        return {"tool_name": fields["tool"], **rest, **({"source": "kernel-executed"} if own else {})}
+
+def _of_format_1(fields: object) -> object:
+    """Format 1 has `tool`, and two words for what git-swarm itself carries out."""
+    if not isinstance(fields, Mapping) or "tool" not in fields:
+        return fields
+    rest = {name: value for name, value in fields.items() if name != "tool"}
+    own = rest.get("source") in _FORMAT_1_SOURCES
+    return {"tool_name": fields["tool"], **rest, **({"source": "kernel-executed"} if own else {})}
 
 
 class ReceiptRouting(Record):
     """What the microloop rules say about a critic's own execution (seed 000)."""
 
-    loop_iteration: NonNegativeInt
+    loop_iteration: Count
     max_iterations: int
     decision: LoopDecision
     reason: str
@@ -78,10 +76,10 @@ class ContextUse(Record):
     """How much of the run so far a prompt holds. Characters; `priorities` counts the included steps."""
 
     profile: Literal["lean", "balanced", "heavy"]
-    budget_chars: NonNegativeInt
-    chars_used: NonNegativeInt
-    steps_included: NonNegativeInt
-    steps_total: NonNegativeInt
+    budget_chars: Count
+    chars_used: Count
+    steps_included: Count
+    steps_total: Count
     truncated: bool
     priorities: dict[str, int]
 
@@ -100,7 +98,7 @@ class Receipt(Record):
     agent_key: str
     started_at: str
     completed_at: str
-    duration_ms: NonNegativeInt
+    duration_ms: Count
     status: Literal["succeeded", "failed"]
     tokens: Tokens
     transcript_path: str
@@ -111,7 +109,7 @@ class Receipt(Record):
     station: str | None
     transport: str
     cost_usd: float | None
-    tool_calls: tuple[ToolCall, ...]
+    tool_calls: tuple[Annotated[ToolCall, short_form(_of_format_1)], ...]
     prompt_hash: str
     commit_before: str
     skipped: bool
@@ -128,9 +126,8 @@ class Receipt(Record):
 
         :param run_format: of the run that the receipt is stored in.
         """
-        fields = type(self).model_fields
-        absent = {name for name in fields if fields[name].default is None and getattr(self, name) is None}
-        plain: dict[str, JsonValue] = self.model_dump(mode="json", exclude=absent)
+        absent = {name for name in _OPTIONAL if getattr(self, name) is None}
+        plain = self.to_plain(exclude=absent)
         return pretty_json(plain if run_format > 1 else {**plain, **self._in_format_1()})
 
     def _in_format_1(self) -> dict[str, JsonValue]:
@@ -138,11 +135,14 @@ class Receipt(Record):
         own = _FORMAT_1_SOURCES[self.mode != _STUB]
         calls: list[JsonValue] = []
         for call in self.tool_calls:
-            rest = call.model_dump(mode="json", exclude={"tool_name"})
+            rest = call.to_plain(exclude={"tool_name"})
             source = {"source": own} if call.source == "kernel-executed" else {}
             calls.append({"tool": call.tool_name, **rest, **source})
         return {"transport": self.mode, "tool_calls": calls}
 
+
+_DEFAULTS = zip(reversed(Receipt.__struct_fields__), reversed(Receipt.__struct_defaults__), strict=False)
+_OPTIONAL = tuple(name for name, default in _DEFAULTS if default is None)
 
 OutcomeKind = Literal[
     "ok",
@@ -173,7 +173,7 @@ class EngineOutcome(Record):
     status: int | None = None
     retryable: bool = False
     resets_at: str | None = None
-    attempts: NonNegativeInt = 1
+    attempts: Count = 1
 
 
 class PartialHandoff(Record):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from msgspec import Struct, field
-from pydantic import Field, JsonValue
-from pydantic.json_schema import SkipJsonSchema
+from msgspec import Meta, Struct, field
 
 from gitswarm.records.event import Event
 from gitswarm.records.execution import Status
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import Tokens
-from gitswarm.records.record import Record
+from gitswarm.records.record import UNSTORED, Record, Text, form
 from gitswarm.records.text import words
 
 
@@ -133,8 +132,8 @@ class Superseded(Record):
 class WhyNow(Record):
     """Why the run leaves the flow's own graph here: required of detours and injections."""
 
-    trigger: str = Field(min_length=1)
-    relevance_to_charter: str = Field(min_length=1)
+    trigger: Text
+    relevance_to_charter: Text
     analysis: str = ""
     alternatives_considered: tuple[str, ...] = ()
     expected_outcome: str = ""
@@ -143,17 +142,17 @@ class WhyNow(Record):
 class SkipJustification(Record):
     """Why a step need not be executed: required of a skip, all three."""
 
-    skip_reason: str = Field(min_length=1)
-    why_not_needed_for_exit: str = Field(min_length=1)
-    replacement_assurance: str = Field(min_length=1)
+    skip_reason: Text
+    why_not_needed_for_exit: Text
+    replacement_assurance: Text
 
 
 class Node(Record):
     """A step that no flow has: executed once, by a station, where a navigator asks for it."""
 
-    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+    id: Annotated[str, form("[a-z][a-z0-9_-]{0,39}")]
     station: str
-    objective: str = Field(min_length=1)
+    objective: Text
 
 
 class RoutingSignal(Record):
@@ -236,6 +235,10 @@ class Frame(Record):
         return f"{self.kind}:{self.id}@{self.opened}"
 
 
+_T = TypeVar("_T")
+_Unstored = Annotated[_T, Meta(extra_json_schema={UNSTORED: True})]
+
+
 class Candidate(Record):
     """What may be taken next, and what taking it means. The id is deterministic: `advance:<step>`,
     `loop:<step>:iter_<n>`, `terminate` …
@@ -255,13 +258,21 @@ class Candidate(Record):
     evidence_pointers: tuple[str, ...] = ()
     is_default: bool = False
 
-    stack: SkipJsonSchema[tuple[Frame, ...]] = Field(default=(), exclude=True)
-    fork: SkipJsonSchema[ForkState | None] = Field(default=None, exclude=True)
-    join: SkipJsonSchema[JoinOutcome | None] = Field(default=None, exclude=True)
-    resume_at: SkipJsonSchema[Continuation | None] = Field(default=None, exclude=True)
-    failed: SkipJsonSchema[bool] = Field(default=False, exclude=True)
-    why_now: SkipJsonSchema[WhyNow | None] = Field(default=None, exclude=True)
-    events: SkipJsonSchema[tuple[Event, ...]] = Field(default=(), exclude=True)
+    stack: _Unstored[tuple[Frame, ...]] = ()
+    fork: _Unstored[ForkState | None] = None
+    join: _Unstored[JoinOutcome | None] = None
+    resume_at: _Unstored[Continuation | None] = None
+    failed: _Unstored[bool] = False
+    why_now: _Unstored[WhyNow | None] = None
+    events: _Unstored[tuple[Event, ...]] = ()
+
+    def to_plain(self, exclude: Collection[str] = ()) -> dict[str, JsonValue]:
+        """As it is recorded: without what the decision holds that takes it."""
+        return super().to_plain({*exclude, *_EFFECTS, *(["flow"] if self.flow is None else [])})
+
+
+_EFFECTS = ("stack", "fork", "join", "resume_at", "failed", "why_now", "events")
+"""Fields of a candidate that are stored once, in the decision that takes it."""
 
 
 class Choice(Record):
@@ -295,6 +306,11 @@ class Choice(Record):
     failed: bool = False
     events: tuple[Event, ...] = ()
 
+    def to_plain(self, exclude: Collection[str] = ()) -> dict[str, JsonValue]:
+        plain = super().to_plain({*exclude, "candidates"})
+        found: list[JsonValue] = [candidate.to_plain() for candidate in self.candidates]
+        return plain if "candidates" in exclude else {**plain, "candidates": found}
+
 
 _RARE = words("""
     to_flow stack resume_at why_now skip_justification offroad_rule fork join proposal findings failed events
@@ -307,9 +323,7 @@ AUDITED = words("to_step reason loop_state routing_source decision candidate_id 
 
 
 def _without_nulls(record: Record, *names: str) -> dict[str, JsonValue]:
-    plain: dict[str, JsonValue] = record.model_dump(
-        mode="json", exclude={name for name in names if getattr(record, name) is None}
-    )
+    plain: dict[str, JsonValue] = record.to_plain(exclude={name for name in names if getattr(record, name) is None})
     return plain
 
 
@@ -326,18 +340,17 @@ class Decision(Choice):
     supersedes: Supersedes | None = None
     elapsed_us: int | None = None
 
-    def to_plain(self) -> dict[str, JsonValue]:
+    def to_plain(self, exclude: Collection[str] = ()) -> dict[str, JsonValue]:
         """As it is recorded: what most decisions do not have is absent, not null."""
-        rare = {name for name in _RARE if not getattr(self, name)}
-        plain: dict[str, JsonValue] = self.model_dump(mode="json", exclude=rare | {"candidates", "explanation"})
-        plain["candidates"] = [_without_nulls(candidate, "flow") for candidate in self.candidates]
+        rare = {*exclude} | {name for name in _RARE if not getattr(self, name)}
+        plain = super().to_plain(rare | {"explanation"})
         plain["explanation"] = _without_nulls(self.explanation, "stall", "navigator")
-        return {name: plain[name] for name in type(self).model_fields if name in plain}
+        return {name: plain[name] for name in self.__struct_fields__ if name in plain}
 
     def audit_fields(self) -> dict[str, JsonValue]:
         """What its audit event holds of it (seed 000)."""
         absent = {name for name in _RARE if not getattr(self, name)}
-        plain = self.model_dump(mode="json", include=set(AUDITED) - absent)
+        plain = super().to_plain(absent)
         return {"from_step": self.from_step, **{name: plain[name] for name in AUDITED if name in plain}}
 
     @property
@@ -348,7 +361,7 @@ class Decision(Choice):
     @property
     def choice(self) -> Choice:
         """The choice without its place, to record it again elsewhere."""
-        return Choice.model_validate(self.model_dump(include=set(Choice.model_fields)))
+        return Choice(**{name: getattr(self, name) for name in Choice.__struct_fields__})
 
 
 class RouteQuestion(Struct, frozen=True):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from msgspec import Meta
 
 from gitswarm.records.budget import BudgetLimits, seconds
 from gitswarm.records.execution import BRANCH_PREFIX
-from gitswarm.records.record import Record, WrittenSection
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.record import AtLeastOne, Record, form, short_form
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.safety import PolicyRules, SecretRules
 
@@ -39,7 +41,7 @@ class TestSuite(Record):
 LandStrategy = Literal["squash", "merge", "evidence"]
 
 
-class DeployRules(WrittenSection):
+class DeployRules(Record):
     """How approved code gets home. `target`: a local branch; None: the one that the run was started on. `ci_timeout`:
     seconds that the checks of the landed commit are waited for."""
 
@@ -47,7 +49,7 @@ class DeployRules(WrittenSection):
     strategy: LandStrategy = "squash"
     push: bool = False
     require_signature: bool = False
-    ci_timeout: int = Field(default=600, ge=1)
+    ci_timeout: AtLeastOne = 600
 
 
 class ReviewRules(Record):
@@ -55,13 +57,13 @@ class ReviewRules(Record):
     this machine. `remote`: git's name of the repository that the branch is pushed to."""
 
     forge: Literal["none", "gh", "glab"] = "none"
-    remote: str = Field(default="origin", pattern=r"^[A-Za-z0-9_][A-Za-z0-9._/-]*$")
+    remote: Annotated[str, form("[A-Za-z0-9_][A-Za-z0-9._/-]*")] = "origin"
 
 
-class ProofRules(WrittenSection):
+class ProofRules(Record):
     """`max_time`: seconds that the tests which git-swarm runs by itself take at most, together, for one test step."""
 
-    max_time: int = Field(default=1800, ge=1)
+    max_time: AtLeastOne = 1800
 
 
 def _seconds(value: object) -> object:
@@ -74,16 +76,20 @@ def _seconds(value: object) -> object:
         raise ValueError(f"'{value}' is not a duration: 90s, 45m, 4h, 1h30m") from error
 
 
-_Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Amount = Annotated[float, Meta(gt=0)]
 
 
-class BudgetRules(WrittenSection):
+class BudgetRules(Record):
     """Limits of a run, a flow, or one execution of a step; None: no limit. `max_time`: seconds, or as `45m` and
     `4h`, in which something is executed; a run that waits for a person takes none."""
 
     max_cost_usd: _Amount | None = None
-    max_tokens: int | None = Field(default=None, gt=0)
-    max_time: Annotated[_Amount | None, BeforeValidator(_seconds, float | str | None)] = None
+    max_tokens: Annotated[int, Meta(gt=0)] | None = None
+    max_time: Annotated[_Amount | None, short_form(_seconds, {"type": "string"})] = None
+
+    def __post_init__(self) -> None:
+        if inf in (self.max_cost_usd, self.max_time):
+            raise ValueError("a limit that is infinite is none: leave it out")
 
     @property
     def limits(self) -> BudgetLimits:
@@ -97,9 +103,9 @@ class BudgetRules(WrittenSection):
     def smaller(cls, key: str, one: object, other: object) -> object:
         """Of two values for a key; one that is no limit loses.
 
-        :raises ValidationError: one is no value for it.
+        :raises MistakesError: one is no value for it.
         """
-        both = [getattr(cls.model_validate({key: each}), key) for each in (one, other)]
+        both = [getattr(cls.from_plain({key: each}), key) for each in (one, other)]
         return min((each for each in both if each is not None), default=None)
 
 
@@ -122,7 +128,7 @@ class FrozenSettings(Record):
     copy_patterns: tuple[str, ...] = ()
     setup: str | None = None
     setup_timeout_s: int = 600
-    navigator_timeout_s: float = 120
+    navigator_timeout_s: float = 120.0
     engines: dict[str, dict[str, JsonValue]] = {}
     policy: PolicyRules = PolicyRules()
     secrets: SecretRules = SecretRules()
@@ -131,24 +137,20 @@ class FrozenSettings(Record):
     proof: ProofRules = ProofRules()
     budget: BudgetRules = BudgetRules()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_an_earlier_version(cls, given: object) -> object:
-        """It wrote what its one engine has to keep to beside everything else."""
-        if not isinstance(given, dict):
-            return given
-        engines = {
-            name: section
-            for name, section in given.items()
-            if name not in cls.model_fields and isinstance(section, dict)
-        }
-        ours = {name: section for name, section in given.items() if name not in engines}
-        return {**ours, "engines": engines} if engines else given
-
     @property
     def configured_commands(self) -> dict[str, str]:
         """The project's commands that somebody wrote down, by name."""
         return {name: line for name, line in self.commands.items() if line is not None}
+
+
+def _of_an_earlier_version(given: object) -> object:
+    """It wrote what its one engine has to keep to beside everything else."""
+    if not isinstance(given, dict):
+        return given
+    known = FrozenSettings.__struct_fields__
+    engines = {name: each for name, each in given.items() if name not in known and isinstance(each, dict)}
+    ours = {name: section for name, section in given.items() if name not in engines}
+    return {**ours, "engines": engines} if engines else given
 
 
 class RunSpec(Record):
@@ -166,7 +168,7 @@ class RunSpec(Record):
     allow_stub: bool
     scripted: bool
     initiator: str
-    settings: FrozenSettings
+    settings: Annotated[FrozenSettings, short_form(_of_an_earlier_version)]
 
     @property
     def branch(self) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, Protocol, TypeVar
 
-from msgspec import Struct
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+from msgspec import Meta, Struct
 
-from gitswarm.records.record import Record
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import Mistake, MistakesError
+from gitswarm.records.record import Record, form, short_form
 
 
 def plain_switch(value: object) -> object:
@@ -27,7 +28,7 @@ SandboxRule = Literal["off", "auto", "require"]
 NetworkRule = Literal["allow", "engine", "none"]
 """The same."""
 
-_HOST = r"^((\*\.)?[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$"
+_HOST = r"((\*\.)?[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
 
 
 class PolicyRules(Record):
@@ -45,10 +46,10 @@ class PolicyRules(Record):
     deny: tuple[str, ...] = ()
     protected_paths: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
-    sandbox: Annotated[SandboxRule, BeforeValidator(plain_switch)] = "auto"
-    sandbox_binds: tuple[Annotated[str, Field(pattern=r"^(/|~/)")], ...] = ()
+    sandbox: Annotated[SandboxRule, short_form(plain_switch)] = "auto"
+    sandbox_binds: tuple[Annotated[str, Meta(pattern=r"^(/|~/)")], ...] = ()
     network: NetworkRule = "engine"
-    allow_hosts: tuple[Annotated[str, Field(pattern=_HOST)], ...] = ()
+    allow_hosts: tuple[Annotated[str, form(_HOST)], ...] = ()
 
 
 class Allow(Struct, frozen=True):
@@ -98,25 +99,25 @@ class Scrubber(Protocol):
 
 def scrubbed_record(record: R, scrubber: Scrubber) -> R:
     """The same record when there is no secret in it."""
-    plain: JsonValue = record.model_dump(mode="json")
+    plain: JsonValue = record.to_plain()
     clean = scrubber.scrub_json(plain)
-    return record if clean is plain else type(record).model_validate(clean)
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from error
-    return text
+    return record if clean is plain else type(record).from_plain(clean)
 
 
 class SecretRules(Record):
-    """`patterns`: name → regular expression whose whole match is a secret. `allow_paths`: globs of files in the code
+    """`patterns`: name → regular expression whose form match is a secret. `allow_paths`: globs of files in the code
     whose secrets are known to be none (fixtures); the team's alone."""
 
-    patterns: dict[str, Annotated[str, AfterValidator(_pattern)]] = {}
+    patterns: dict[str, str] = {}
     allow_paths: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, pattern in self.patterns.items():
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                what = Mistake(("patterns", name), f"not a regular expression: {error}")
+                raise MistakesError([what]) from error
 
 
 class SecretFound(Record):

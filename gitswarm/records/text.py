@@ -29,6 +29,26 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_LISTED]) + more
 
 
+_KNOWN = 12
+"""Names that are shown of those that are known."""
+
+
+def nearest(word: str, known: Sequence[str]) -> str | None:
+    """The one of `known` that was probably meant."""
+    import difflib  # noqa: PLC0415 - most words are right
+
+    return next(iter(difflib.get_close_matches(word, known, n=1)), None)
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """` (did you mean 'x'?)` for the nearest of `known`, else the list itself."""
+    near = nearest(word, known)
+    if near is not None:
+        return f" (did you mean '{near}'?)"
+    more = f" and {len(known) - _KNOWN} more" if len(known) > _KNOWN else ""
+    return f" (known: {', '.join(sorted(known)[:_KNOWN])}{more})" if known else ""
+
+
 def words(text: str) -> tuple[str, ...]:
     """The names of a table that is written as text."""
     return tuple(text.split())

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.records.event import Event
 from gitswarm.records.execution import Result, Status
@@ -260,7 +261,7 @@ def continuation_of(option: Candidate, situation: Situation) -> Continuation:
 def resumed(way: Continuation, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Candidate:
     """The opposite of `continuation_of`."""
     flow = None if way.flow == situation.flow.id else way.flow
-    return candidate_of(way, stack, reason).model_copy(update={"flow": flow, "priority": 80})
+    return replace(candidate_of(way, stack, reason), flow=flow, priority=80)
 
 
 def candidate_of(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Candidate:
@@ -290,9 +291,7 @@ def take(
     """
     why = reason or transitions.reason
     usual = (default or transitions.default).candidate_id
-    candidates = tuple(
-        option.model_copy(update={"is_default": option.candidate_id == usual}) for option in transitions.options
-    )
+    candidates = tuple(replace(option, is_default=option.candidate_id == usual) for option in transitions.options)
     others = tuple(
         Elimination(candidate_id=option.candidate_id, reason=_why_not(option, taken, transitions, why))
         for option in transitions.options
@@ -336,4 +335,4 @@ def only(taken: Candidate, source: RoutingSource) -> Choice:
 
 
 def with_events(option: Candidate, *events: Event) -> Candidate:
-    return option.model_copy(update={"events": (*option.events, *events)})
+    return replace(option, events=(*option.events, *events))

@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from pydantic import JsonValue
-
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.routing import ConditionTrace
 

@@ -84,12 +84,12 @@ def skip(situation: Situation) -> Choice:
     transitions = graph_transitions(situation)
     leaving = transitions.default if situation.is_detour or situation.is_branch else onward(situation, "")
     reason = f"{situation.step_id} was skipped by hand"
-    return only(leaving.model_copy(update={"reason": reason, "source": "kernel"}), RoutingSource.DETERMINISTIC)
+    return only(replace(leaving, reason=reason, source="kernel"), RoutingSource.DETERMINISTIC)
 
 
 def continue_at(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Choice:
     """Continues because a person resumed the run: where it waited, or with the failed step again."""
-    candidate = candidate_of(way, stack, reason).model_copy(update={"source": "kernel"})
+    candidate = replace(candidate_of(way, stack, reason), source="kernel")
     return only(candidate, RoutingSource.DETERMINISTIC)
 
 
@@ -109,7 +109,7 @@ def approve(decision: Decision, steps: int) -> Choice:
     )
     option = with_events(into_nodes(frame, decision.stack, proposal.why_now), graph_extended(proposal))
     choice = only(option, RoutingSource.NAVIGATOR)
-    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, proposal.after_step, back))})
+    return replace(choice, events=(*choice.events, *offroad(choice, proposal.after_step, back)))
 
 
 def decide(situation: Situation) -> Choice:
@@ -140,10 +140,10 @@ def decide(situation: Situation) -> Choice:
     )
     chosen = _choose(situation, whole, default, is_open=transitions.is_open or bool(triggered.detours))
     choice, stall = chosen.choice, situation.progress.stall
-    explanation = choice.explanation.model_copy(update={"stall": stall, "navigator": chosen.asked})
+    explanation = replace(choice.explanation, stall=stall, navigator=chosen.asked)
     left = offroad(choice, situation.step_id, transitions.default, chosen.confidence)
     events = (*choice.events, *triggered.events, *chosen.rejected, *left)
-    return choice.model_copy(update={"explanation": explanation, "events": events})
+    return replace(choice, explanation=explanation, events=events)
 
 
 def _unproven(situation: Situation) -> Choice | None:
@@ -163,7 +163,7 @@ def _unproven(situation: Situation) -> Choice | None:
         taken = pause(unproven.reason, situation.stack, "evidence.opened", resume_at=way)
     else:
         return None
-    return only(taken, RoutingSource.DETERMINISTIC).model_copy(update={"findings": unproven.ids})
+    return replace(only(taken, RoutingSource.DETERMINISTIC), findings=unproven.ids)
 
 
 def _onto_new_ground(situation: Situation, before: Candidate) -> Choice | None:
@@ -184,7 +184,7 @@ def _onto_new_ground(situation: Situation, before: Candidate) -> Choice | None:
 def _instead_of(before: Candidate, option: Candidate, from_step: str | None) -> Choice:
     """What the rules take in the place of what the graph would take by itself."""
     choice = take(option, Transitions(option, (option, before), option.reason), RoutingSource.DETERMINISTIC)
-    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, from_step, before))})
+    return replace(choice, events=(*choice.events, *offroad(choice, from_step, before)))
 
 
 def _goes_back(situation: Situation, option: Candidate) -> bool:
@@ -317,7 +317,7 @@ def _choose(situation: Situation, transitions: Transitions, default: Candidate, 
         if agent is not None:
             rejected = (*rejected, _rejection("envelope", agent))
     choice = _by_default(transitions if asked is None else replace(transitions, is_obvious=False), default)
-    return _Chosen(choice.model_copy(update={"proposal": proposal}), asked, rejected)
+    return _Chosen(replace(choice, proposal=proposal), asked, rejected)
 
 
 def _including(default: Candidate, options: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
@@ -351,14 +351,13 @@ def _chosen(
     events = choice.events
     if verdict.proposal is not None and option.action is Action.INJECT_NODES:
         events = (*events, graph_extended(verdict.proposal))
-    return choice.model_copy(
-        update={
-            "why_now": signal.why_now if option.action in navigator.OFF_THE_GRAPH else None,
-            "skip_justification": justified,
-            "offroad_rule": verdict.rule,
-            "proposal": verdict.proposal,
-            "events": events,
-        }
+    return replace(
+        choice,
+        why_now=signal.why_now if option.action in navigator.OFF_THE_GRAPH else None,
+        skip_justification=justified,
+        offroad_rule=verdict.rule,
+        proposal=verdict.proposal,
+        events=events,
     )
 
 
@@ -368,7 +367,7 @@ def _agent_choice(situation: Situation, transitions: Transitions) -> navigator.N
     signal = envelope.get("routing") if isinstance(envelope, dict) else None
     if signal is None:
         return None
-    return navigator.judge(RoutingSignal.model_validate(signal), situation, transitions)
+    return navigator.judge(RoutingSignal.from_plain(signal), situation, transitions)
 
 
 def _rejection(who: str, verdict: navigator.NavigatorAnswer) -> Event:

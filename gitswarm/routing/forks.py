@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 
+from msgspec.structs import replace
+
 from gitswarm.records.execution import Result, Status, worse
 from gitswarm.records.routing import Action, Candidate, Continuation, ForkState, JoinOutcome
 from gitswarm.routing.choices import ForkBranch, Situation, Transitions, advance, end, escalate, pause, resumed
@@ -117,7 +119,7 @@ def after_branch(situation: Situation) -> Transitions:
     there = standing_branches(fork, situation.progress.branches)
     rest = _rest(situation, fork, there)
     if rest:
-        going_on = fork.model_copy(update={"pending": rest})
+        going_on = replace(fork, pending=rest)
         option = into_fork(situation, going_on, f"{len(there)} of {len(fork.targets)} are through")
         return Transitions(option, (option,), option.reason, is_obvious=True)
     return _joined(situation, fork, judge(join, there), unmet(join, there))
@@ -143,7 +145,7 @@ def retried_fork(situation: Situation, steps: tuple[str, ...]) -> ForkState | No
 
 def _voided(fork: ForkState, branches: Mapping[str, ForkBranch], steps: tuple[str, ...]) -> ForkState:
     commits = (branches[name].commit for name in steps if name in branches)
-    return fork.model_copy(update={"pending": steps, "void": tuple(dict.fromkeys((*fork.void, *commits)))})
+    return replace(fork, pending=steps, void=tuple(dict.fromkeys((*fork.void, *commits))))
 
 
 def fork_of(flow: Flow, fork: ForkState) -> Fork:
@@ -166,7 +168,7 @@ def standing_branches(fork: ForkState, branches: Mapping[str, ForkBranch]) -> di
 
 def _joined(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Transitions:
     if outcome.is_met:
-        option = advance(situation, fork.join, outcome.reason).model_copy(update={"join": outcome})
+        option = replace(advance(situation, fork.join, outcome.reason), join=outcome)
         return Transitions(option, (option,), outcome.reason, is_obvious=True)
     branches = situation.progress.branches
     voided = _voided(fork, branches, unmet)
@@ -179,8 +181,8 @@ def _joined(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: 
         return Transitions(ending, (ending,), reason)
     reason = f"{outcome.reason} ({what}): waiting for your decision"
     waiting = pause(reason, situation.stack, "progress.branches", resume_at=way)
-    regardless = advance(situation, fork.join, "continue regardless").model_copy(update={"join": outcome})
-    handed_over = escalate("hand the run to a person", situation.stack).model_copy(update={"resume_at": way})
+    regardless = replace(advance(situation, fork.join, "continue regardless"), join=outcome)
+    handed_over = replace(escalate("hand the run to a person", situation.stack), resume_at=way)
     return Transitions(waiting, (waiting, handed_over, regardless), reason, is_open=True)
 
 
@@ -190,8 +192,8 @@ def _on_failure(situation: Situation, voided: ForkState) -> Candidate | None:
     if option is None:
         return None
     *outer, frame = option.stack
-    back = frame.back.model_copy(update={"fork": voided})
-    return option.model_copy(update={"stack": (*outer, frame.model_copy(update={"back": back}))})
+    back = replace(frame.back, fork=voided)
+    return replace(option, stack=(*outer, replace(frame, back=back)))
 
 
 def continuation_into(fork: ForkState, flow: str, reason: str) -> Continuation:

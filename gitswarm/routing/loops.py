@@ -11,10 +11,10 @@ from itertools import takewhile
 from typing import Protocol
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gitswarm.records.execution import Result
-from gitswarm.records.receipt import ReceiptRouting
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.receipt import LoopDecision, ReceiptRouting
 from gitswarm.records.routing import LoopState, StallState
 from gitswarm.specs.flow import Branch, Flow, Join, Microloop
 
@@ -118,7 +118,7 @@ def receipt_routing(
     """
     if state is None or verdict is None:
         return None
-    onward = "advance" if flow.following(step_id) else "terminate"
+    onward: LoopDecision = "advance" if flow.following(step_id) else "terminate"
     return ReceiptRouting(
         loop_iteration=earlier,
         max_iterations=state.max_iterations,

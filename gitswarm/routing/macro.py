@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.records.execution import Status
 from gitswarm.records.gate_decision import GateVerdict
@@ -62,7 +63,7 @@ def _after_gate(situation: Situation) -> Candidate | None:
     verdict = situation.progress.verdict
     if verdict is GateVerdict.BLOCK:
         blocked = end("the gate says BLOCK", priority=100, failed=True)
-        return blocked.model_copy(update={"source": "macro"})
+        return replace(blocked, source="macro")
     if verdict is GateVerdict.ESCALATE:
         return pause("the gate says ESCALATE: waiting for your decision", (), "gate/merge_decision.json")
     if verdict is None or verdict not in _BOUNCES:
@@ -95,4 +96,4 @@ def _enter(situation: Situation, target: str, reason: str) -> Candidate:
             return pause(f"not deployed: the gate says {shown}", (), "gate/merge_decision.json")
         if situation.rules.human is HumanPolicy.SUPERVISED:
             return pause(f"the gate says {verdict}: deploy needs your approval", (), resume_at=way)
-    return candidate_of(way, (), reason).model_copy(update={"priority": 80, "source": "macro"})
+    return replace(candidate_of(way, (), reason), priority=80, source="macro")

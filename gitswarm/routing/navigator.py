@@ -8,10 +8,11 @@ from functools import cache
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue, ValidationError
 
 from gitswarm.records.envelope import Confidence
 from gitswarm.records.event import Event, EventKind
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.routing import (
     Action,
     Candidate,
@@ -96,11 +97,9 @@ def _understood(answer: JsonValue, situation: Situation, transitions: Transition
         except (ValueError, RecursionError):  # the latter: a thousand brackets
             return NavigatorAnswer(None, problem=f"the answer is not JSON: {text[:60]!r}")
     try:
-        signal = RoutingSignal.model_validate(answer)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "answer"
-        return NavigatorAnswer(None, problem=f"the answer does not match its schema: {place}: {first['msg']}")
+        signal = RoutingSignal.from_plain(answer)
+    except MistakesError as error:
+        return NavigatorAnswer(None, problem=f"the answer does not match its schema: {error.mistakes[0].text}")
     return judge(signal, situation, transitions)
 
 
@@ -192,8 +191,9 @@ def asked(verdict: NavigatorAnswer) -> NavigatorUse:
 
 @cache
 def answer_schema() -> Mapping[str, JsonValue]:
-    schema: dict[str, JsonValue] = RoutingSignal.model_json_schema()
-    return schema
+    from gitswarm.records.json_schema import json_schema  # noqa: PLC0415 - few runs ask a navigator
+
+    return json_schema(RoutingSignal)
 
 
 def prompt(situation: Situation, transitions: Transitions) -> str:
@@ -257,7 +257,7 @@ def offroad(
         "candidate_id": choice.candidate_id,
         "from_step": from_step,
         "instead_of": golden.candidate_id,
-        "why_now": choice.why_now.model_dump(mode="json") if choice.why_now else None,
+        "why_now": choice.why_now.to_plain() if choice.why_now else None,
         "golden_path_step": golden.target if isinstance(golden, Candidate) else golden.step,
         "actual_step": choice.to_step,
         "route_type": choice.decision.name,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import JsonValue
+from msgspec.structs import replace
 
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Status
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import Action, Candidate, ConditionTrace, Continuation, Frame, Node, WhyNow
 from gitswarm.routing.choices import (
     MAX_DEPTH,
@@ -71,7 +72,7 @@ def inject_flow(situation: Situation, flow: Flow, before: Candidate, why: WhyNow
 def inject_nodes(situation: Situation, nodes: tuple[Node, ...], before: Candidate, why: WhyNow) -> Candidate:
     """Into steps that no flow has."""
     frame = _frame(situation, "nodes", nodes[0].id, before)
-    return into_nodes(frame.model_copy(update={"nodes": nodes}), before.stack, why)
+    return into_nodes(replace(frame, nodes=nodes), before.stack, why)
 
 
 def into_nodes(frame: Frame, stack: tuple[Frame, ...], why: WhyNow) -> Candidate:
@@ -99,7 +100,7 @@ def into_nodes(frame: Frame, stack: tuple[Frame, ...], why: WhyNow) -> Candidate
 
 
 def _frame(situation: Situation, kind: str, name: str, before: Candidate) -> Frame:
-    return Frame.model_validate(
+    return Frame.from_plain(
         {
             "kind": kind,
             "id": name,
@@ -115,7 +116,7 @@ def _pushed(candidate: Candidate, frame: Frame, before: Candidate, why: WhyNow) 
     stack = (*before.stack, frame)
     left = tuple(event for event in before.events if event.kind == EventKind.STACK_POP)
     events = (*left, _push_event(frame, len(stack)))
-    return candidate.model_copy(update={"stack": stack, "why_now": why, "events": events})
+    return replace(candidate, stack=stack, why_now=why, events=events)
 
 
 def _push_event(frame: Frame, depth: int) -> Event:
@@ -134,7 +135,7 @@ def _push_event(frame: Frame, depth: int) -> Event:
 
 
 def _popped(option: Candidate, frame: Frame) -> Candidate:
-    return option.model_copy(update={"events": (_pop_event(frame, len(option.stack)), *option.events)})
+    return replace(option, events=(_pop_event(frame, len(option.stack)), *option.events))
 
 
 def _pop_event(frame: Frame, depth: int) -> Event:
@@ -201,7 +202,7 @@ def _bounced(situation: Situation, flow: Flow, target: str, reason: str) -> Cand
     kept = situation.stack[: max(entered, default=0)]
     option = resumed(way, situation, kept, reason)
     for depth, frame in enumerate(situation.stack[len(kept) :], start=len(kept)):
-        option = option.model_copy(update={"events": (_pop_event(frame, depth), *option.events)})
+        option = replace(option, events=(_pop_event(frame, depth), *option.events))
     return option
 
 
@@ -235,7 +236,7 @@ def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: st
             return _popped(_over(outer, situation, stack[:-1], reason, done=flow.id), frame)
         option = resumed(frame.back, situation, stack[:-1], f"back from {flow.id}")
         if frame.back.failed:
-            option = option.model_copy(update={"resume_at": _retry(frame)})
+            option = replace(option, resume_at=_retry(frame))
         return _popped(option, frame)
     return after_flow(flow, situation)
 
@@ -244,7 +245,7 @@ def _retry(frame: Frame) -> Continuation:
     """Where a run continues that ended because of what the frame interrupted."""
     way, fork = retry(frame.flow, frame.step or ""), frame.back.fork
     into = {"decision": Action.FORK, "step": fork.pending[0], "fork": fork} if fork else {}
-    return way.model_copy(update=into)
+    return replace(way, **into)
 
 
 def on_failure(situation: Situation) -> Candidate | None:
@@ -255,7 +256,7 @@ def on_failure(situation: Situation) -> Candidate | None:
     why = WhyNow(trigger=f"{situation.step_id} failed", relevance_to_charter=f"on_failure of {situation.flow.id}")
     ended = end(f"{situation.step_id} failed", priority=100, failed=True)
     back = continuation(Action.TERMINATE, situation.flow.id, None, ended.reason, failed=True)
-    failed = ended.model_copy(update={"stack": situation.stack, "resume_at": back})
+    failed = replace(ended, stack=situation.stack, resume_at=back)
     return inject_flow(situation, following, failed, why, priority=100)
 
 

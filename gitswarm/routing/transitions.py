@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import Action, Candidate, Elimination
 from gitswarm.routing.choices import MAX_REPEATS, Situation, Transitions, advance, again, end, escalate, pause
@@ -50,7 +52,7 @@ def onward(situation: Situation, reason: str) -> Candidate:
 def _failed(situation: Situation) -> Transitions:
     repeated, dropped = _repeating(situation, "resume retries a failed step")
     ended = end(f"{situation.step_id} failed", priority=100, failed=True)
-    default = on_failure(situation) or ended.model_copy(update={"stack": situation.stack})
+    default = on_failure(situation) or replace(ended, stack=situation.stack)
     return Transitions(default, (default, *repeated), f"{situation.step_id} failed", dropped=dropped)
 
 
@@ -87,7 +89,7 @@ def _straight_on(situation: Situation) -> Transitions:
     following = onward(situation, "the only next step")
     is_obvious = following.source == "graph_edge"
     if is_obvious:
-        following = following.model_copy(update={"source": "fast_path"})
+        following = replace(following, source="fast_path")
     if situation.status is Status.PARTIAL:
         more, dropped = _repeating(situation, "PARTIAL: more could be done")
         options = (following, *more)

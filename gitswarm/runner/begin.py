@@ -10,7 +10,6 @@ from posixpath import dirname, join, normpath
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.errors import SwarmError, UnsupportedRepositoryError, UsageError
 from gitswarm.git.locks import Locks
@@ -30,6 +29,7 @@ from gitswarm.records.event import Event, EventKind, LoggedEvent, numbered
 from gitswarm.records.execution import FORK_OF, new_run_id
 from gitswarm.records.globs import gitignore
 from gitswarm.records.guidance import Instruction, Instructions
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.record import timestamp
 from gitswarm.records.run_spec import BudgetRules, FrozenSettings, RunSpec
 from gitswarm.records.text import shorten
@@ -229,7 +229,7 @@ class _Collected(Struct):
         known = self.by_blob.get(blob)
         if known is not None:
             if path != known.path and path not in known.also:
-                self.by_blob[blob] = known.model_copy(update={"also": (*known.also, path)})
+                self.by_blob[blob] = replace(known, also=(*known.also, path))
             return
         content = self.objects.file(self.tree, resolved[0])
         text = (content or b"").decode(errors="replace").replace("\0", "").strip()
@@ -282,14 +282,13 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord | None, op
     settings, asked = spec.settings, options.engines
     if asked is not None:
         is_other = asked.default_engine.engine != settings.default_engine.engine
-        settings = settings.model_copy(
-            update={
-                "default_engine": asked.default_engine,
-                "flow_engines": {},
-                "step_engines": {},
-                "engines": {**settings.engines, **asked.engines},
-                "model": None if is_other else settings.model,
-            }
+        settings = replace(
+            settings,
+            default_engine=asked.default_engine,
+            flow_engines={},
+            step_engines={},
+            engines={**settings.engines, **asked.engines},
+            model=None if is_other else settings.model,
         )
     specs = read_frozen(repository, state.layout, repository.objects.commit(state.run_commit).tree)
     if asked is not None and not asked_engines(settings, specs.flows.values(), specs.sidequests.values()):
@@ -298,14 +297,13 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord | None, op
             hint=f"git swarm fork {at.step if at else 'STEP'} --run {state.layout.run_id}",
         )
     limits = settings.budget.limits.over(changed_limits(repository, state.layout))
-    settings = settings.model_copy(update={"budget": BudgetRules.of(limits)})
-    new = spec.model_copy(
-        update={
-            "run_id": new_run_id(options.moment, options.entropy, newest_run(repository)),
-            "created_at": timestamp(options.moment),
-            "settings": settings,
-            "initiator": f"{FORK_OF}{state.layout.run_id}",
-        }
+    settings = replace(settings, budget=BudgetRules.of(limits))
+    new = replace(
+        spec,
+        run_id=new_run_id(options.moment, options.entropy, newest_run(repository)),
+        created_at=timestamp(options.moment),
+        settings=settings,
+        initiator=f"{FORK_OF}{state.layout.run_id}",
     )
     first = _first_step(repository, state, specs) if at is None else None
     return NewRun(new, specs, first_step=first, forked_at=at, format=state.format)

@@ -232,7 +232,7 @@ def _open(
         side = prepare_side(session, forking.place.shadow, target, fork_commit(fork))
         place = replace(RunWorktree.of(session, side), interrupted=iterations)
     is_first = target == fork.pending[0]
-    own = decision.model_copy(update={"to_step": target, "events": decision.events if is_first else ()})
+    own = replace(decision, to_step=target, events=decision.events if is_first else ())
     plan = plan_step(session, place, _before(forking, target), own, forking.resumption)
     parallel = Parallel(state.tip, state.tip_tree if is_shared else None)
     resumption = forking.resumption if is_first else None

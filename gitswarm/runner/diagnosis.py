@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gitswarm.engines.names import short_of
 from gitswarm.engines.registry import broken_engines
@@ -20,6 +19,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.overview import overviews
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import CACHES, sandbox_for
 from gitswarm.runner.initialise import missing_parts

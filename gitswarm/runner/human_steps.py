@@ -71,7 +71,7 @@ def commit_human_step(
         state = _adopt(session, place, state, decision)
         decision = repeat_decision(session, state, decision)
     if skipped is not None:
-        state = _skip(session, place, state, decision.model_copy(update={"to_step": skipped}), options.answer)
+        state = _skip(session, place, state, replace(decision, to_step=skipped), options.answer)
         decision = decide_skip(session, state)
     return place, state, decision
 
@@ -99,7 +99,7 @@ def _worktree_with_edits(session: Session, state: RunState) -> RunWorktree:
 def _adopt(session: Session, place: RunWorktree, state: RunState, decision: Decision) -> RunState:
     summary = f"edits made by hand, before {decision.next_flow}/{decision.to_step}"
     result = handed_off(ADOPT, Handoff(status=Status.UNVERIFIED, summary=summary))
-    return _commit_result(session, place, state, decision.model_copy(update={"events": ()}), result)
+    return _commit_result(session, place, state, replace(decision, events=()), result)
 
 
 def _step_to_skip(session: Session, state: RunState, decision: Decision, asked: str) -> str:
@@ -209,7 +209,7 @@ def adopt_out_of_band(session: Session, state: RunState) -> RunState | None:
 def _execute_ended(session: Session, place: RunWorktree, state: RunState, what: OutOfBandStep) -> RunState:
     flow = state.steps[-1].flow if state.steps else session.spec.flows[0]
     iteration = max(state.last_iteration(flow, what.step), place.interrupted.get((flow, what.step), 0)) + 1
-    decision = decision_at_end(session, state.tip).model_copy(update={"proposal": None})
+    decision = replace(decision_at_end(session, state.tip), proposal=None)
     execution = Execution(session.layout.run_id, flow, what.step, iteration, what.agent)
     plan = operation_plan(session, state, decision, execution, keeps_code=what.keeps_code)
     plan = replace(plan, out_of_band=OutOfBand(what.make, what.accepted))
@@ -225,7 +225,7 @@ def _end_again(session: Session, place: RunWorktree, state: RunState, earlier: s
     decision = repeat_decision(session, state, decision_at_end(session, earlier))
     partial = standing_partial(session, replay(session.repository, session.layout, earlier))
     if partial is not None:  # the step that was cut off still waits for `resume`
-        partial = partial.model_copy(update={"end": state.ends + 1})
+        partial = replace(partial, end=state.ends + 1)
     return end_run(session, place, state, RunOutcome(_status(session, earlier), decision, partial))
 
 

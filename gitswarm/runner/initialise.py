@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import CorruptError
 from gitswarm.git.locks import Locks
@@ -91,7 +92,7 @@ def _put_aside(earlier: Sequence[Change], now: Sequence[Change]) -> Iterator[Cha
         if one.path.name == HOOK and one.path in replaced and is_guard(one.after):
             for path in sorted(set(one.path.parent.glob(f"{HOOK}.*")) - known):
                 if is_guard(state_of(path)):
-                    yield change(path, state_of(path)).model_copy(update={"before": one.before})
+                    yield replace(change(path, state_of(path)), before=one.before)
 
 
 def missing_parts(repository: Repository) -> list[Path]:
@@ -167,7 +168,7 @@ def _edited(repository: Repository, path: Path, add: Sequence[Entry], remove: Se
     after = before
     if added or remove:
         after = _by_git(repository, before or FileState.of(b""), added, remove)
-    return change(path, after).model_copy(update={"added": added, "removed": tuple(remove)})
+    return replace(change(path, after), added=added, removed=tuple(remove))
 
 
 def _by_git(repository: Repository, state: FileState, add: Sequence[Entry], remove: Sequence[Entry]) -> FileState:
@@ -251,7 +252,7 @@ def _without_extension(one: Change) -> Change:
     if not staying:
         return one
     added, removed = ([e for e in entries if e not in staying] for entries in (one.added, one.removed))
-    return one.model_copy(update={"after": None, "added": tuple(added), "removed": tuple(removed)})
+    return replace(one, after=None, added=tuple(added), removed=tuple(removed))
 
 
 def _sweep_worktrees(repository: Repository) -> None:

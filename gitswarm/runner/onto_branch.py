@@ -120,13 +120,12 @@ def _envelope_of_conflict(
     kept = f"{reason}; the commit that Swarm-Fork-Commit names has it"
     status = worse(envelope.status, Status.PARTIAL)
     claimed = envelope.claimed_status or (envelope.status if status is not envelope.status else None)
-    changed = envelope.model_copy(
-        update={
-            "status": status,
-            "claimed_status": claimed if state.is_judged else None,
-            "status_reason": reason,
-            "concerns": (*envelope.concerns, kept),
-        }
+    changed = replace(
+        envelope,
+        status=status,
+        claimed_status=claimed if state.is_judged else None,
+        status_reason=reason,
+        concerns=(*envelope.concerns, kept),
     )
     return session.store.write_blobs(session.store.scrubbed({sibling.execution.envelope: changed.to_json()}))
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.engines.names import DEFAULT, id_of
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import NotFoundError, SpecError, UsageError
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
-from gitswarm.records.text import usd
+from gitswarm.records.text import did_you_mean, usd
 from gitswarm.runner.run_engines import choice_of, prices_of
 from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
@@ -26,7 +26,6 @@ from gitswarm.specs.fragments import template_id
 from gitswarm.specs.graph import worst_executions
 from gitswarm.specs.library import Library
 from gitswarm.specs.model_policy import ModelPolicy, ModelRequest, choose_model
-from gitswarm.specs.yaml_source import did_you_mean
 
 _MARK = re.compile(r"unknown fragment '([^']+)'|unknown variable '\{\{([^}]+)\}\}'")
 _NO_RUN = ".swarm/runs/<run>"
@@ -181,9 +180,9 @@ def plan_json(plan: PromptPlan) -> dict[str, JsonValue]:
         "tools": list(plan.tools),
         "max_turns": plan.max_turns,
         "template": {"id": plan.template.id, "title": plan.template.title},
-        "verification": plan.verification.model_dump(mode="json"),
+        "verification": plan.verification.to_plain(),
         "handoff": {"required": list(plan.required)},
         "output_schema": dict(plan.output_schema),
         "fragments": [{"path": path, "sha256": digest} for path, digest in plan.fragments],
-        "context": plan.history.use.model_dump(mode="json"),
+        "context": plan.history.use.to_plain(),
     }

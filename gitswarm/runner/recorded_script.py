@@ -10,10 +10,10 @@ import base64
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import yaml
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gitswarm.evidence.observed_command import EDITING_TOOLS
 from gitswarm.git.object_reader import DIRECTORY, EMPTY_TREE, GITLINK
@@ -23,13 +23,15 @@ from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.reading import StepFiles, decisions, step_files
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.envelope import Envelope, Handoff
+from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import RUNS_FOLDER, Result
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import EngineOutcome, Receipt
+from gitswarm.records.record import without_defaults
 from gitswarm.records.routing import Action, NavigatorUse, RoutingSignal
 from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.runner.specs import read_frozen
-from gitswarm.specs.script import LeftFile, Script, ScriptEntry
+from gitswarm.specs.script import LeftFile, Script
 from gitswarm.specs.station import declared_artifacts, promised_artifacts
 
 _LINK, _EXECUTABLE = 0o120000, 0o100755
@@ -55,7 +57,7 @@ def recorded_script(repository: Repository, state: RunState) -> RecordedScript:
     """Of all steps on the run's branch, in the order of its flow; of a fork also those that it shares."""
     tree = repository.objects.commit(state.run_commit).tree
     run = _RecordedRun(repository, read_frozen(repository, state.layout, tree))
-    steps: dict[str, list[ScriptEntry]] = {}
+    steps: dict[str, list[dict[str, object]]] = {}
     for stored in step_files(repository, state):
         record = stored.record
         is_skip = record.by_human and record.result is Result.SKIPPED
@@ -63,24 +65,22 @@ def recorded_script(repository: Repository, state: RunState) -> RecordedScript:
             continue
         name = record.execution.name
         steps.setdefault(name, []).append(_entry(run, stored))
-    return RecordedScript(
-        Script(steps={name: tuple(entries) for name, entries in steps.items()}), tuple(run.left_out)
-    )
+    return RecordedScript(Script.from_plain({"steps": steps}), tuple(run.left_out))
 
 
-def _entry(run: _RecordedRun, stored: StepFiles) -> ScriptEntry:
+def _entry(run: _RecordedRun, stored: StepFiles) -> dict[str, object]:
     record = stored.record
     if record.by_human:
-        return ScriptEntry(summary=record.summary)
+        return {"summary": record.summary}
     played = run.specs.script.entry(record.flow, record.step, record.executions - 1) if run.specs.script else None
     again = {"run": played.run} if played is not None and played.run and record.engine == "command" else {}
-    receipt = Receipt.model_validate(stored.receipt)
+    receipt = Receipt.from_plain(stored.receipt)
     if record.result is Result.FAILED:
         error, route = receipt.error or record.summary, _answer(run.repository, record)
-        return ScriptEntry.model_validate({**again, "fail": error, **({"route": route} if route else {})})
+        return {**again, "fail": error, **({"route": route} if route else {})}
     files = dict(left_files(run.repository, record, run.left_out))
     if record.engine == "command":
-        return ScriptEntry.model_validate({**again, **({"files": files} if files else {})})
+        return {**again, **({"files": files} if files else {})}
     artifacts, promised = _artifacts(run, record, receipt)
     files |= artifacts
     entry: dict[str, object] = {"envelope": _claimed(stored), "files": files, "output": _last_words(run, record)}
@@ -90,7 +90,7 @@ def _entry(run: _RecordedRun, stored: StepFiles) -> ScriptEntry:
     if receipt.outcome is not None and receipt.outcome.resets_at is not None:
         entry["outcome"] = EngineOutcome(kind=receipt.outcome.kind, resets_at=receipt.outcome.resets_at)
     entry["route"] = _answer(run.repository, record)
-    return ScriptEntry.model_validate({name: value for name, value in entry.items() if value})
+    return {name: value for name, value in entry.items() if value}
 
 
 def left_files(
@@ -170,8 +170,8 @@ def _claimed(stored: StepFiles) -> dict[str, JsonValue]:
     envelope = stored.envelope
     if envelope is None:
         return {}
-    own = set(Envelope.model_fields) - set(Handoff.model_fields)
-    claim: dict[str, JsonValue] = envelope.model_dump(mode="json", exclude=own, exclude_defaults=True)
+    said = without_defaults(envelope)
+    claim: dict[str, JsonValue] = {name: said[name] for name in Handoff.__struct_fields__ if name in said}
     is_secret = stored.evidence is not None and bool(stored.evidence.secrets)
     claim["status"] = (envelope.status if is_secret else envelope.claimed_status or envelope.status).value
     base = f"{RUNS_FOLDER}/{envelope.run_id}/"
@@ -207,14 +207,14 @@ def _answer(repository: Repository, record: StepRecord) -> Mapping[str, JsonValu
         extend_graph=decision.proposal.nodes if decision.proposal is not None else (),
         inject_nodes=new if decision.proposal is None else (),
     )
-    answer: dict[str, JsonValue] = signal.model_dump(mode="json", exclude_defaults=True)
+    answer: dict[str, JsonValue] = without_defaults(signal)
     return answer
 
 
 def to_yaml(script: Script) -> str:
     """As `start --script` reads it."""
-    plain = script.model_dump(mode="json", exclude_defaults=True)
-    for entry in (entry for entries in plain.get("steps", {}).values() for entry in entries):
+    plain: Any = script.to_plain()
+    for entry in (entry for entries in plain["steps"].values() for entry in entries):
         for name, file in entry.get("files", {}).items():
             if file is not None and set(file) == {"text"}:
                 entry["files"][name] = file["text"]

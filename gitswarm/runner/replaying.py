@@ -102,16 +102,15 @@ def plan_replay(repository: Repository, state: RunState, moment: datetime, entro
         "step_engines": {name: _stub_of(choice) for name, choice in settings.step_engines.items()},
     }
     reach = {  # also of who resumes it behind the last step that is played
-        "deploy": settings.deploy.model_copy(update={"target": None}),
-        "review": settings.review.model_copy(update={"forge": "none"}),
+        "deploy": replace(settings.deploy, target=None),
+        "review": replace(settings.review, forge="none"),
     }
-    new = fork.spec.model_copy(
-        update={
-            "settings": fork.spec.settings.model_copy(update={**stubs, **reach}),
-            "base_ref": None,  # it lands nowhere, and where the target is by now is none of its business
-            "scripted": True,
-            "initiator": f"{REPLAY_OF}{run}",
-        }
+    new = replace(
+        fork.spec,
+        settings=replace(fork.spec.settings, **stubs, **reach),
+        base_ref=None,
+        scripted=True,
+        initiator=f"{REPLAY_OF}{run}",
     )
     outside = [_outside(spec, fork.specs, state, record) for record in state.own_steps]
     until = next((number for number, why in enumerate(outside) if why), len(outside))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
-from pydantic import JsonValue
 
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Prices, Program
 from gitswarm.engines.base import LOCAL_WORK, Capabilities, Engine
@@ -16,12 +15,13 @@ from gitswarm.engines.command import CommandEngine
 from gitswarm.engines.names import STUB
 from gitswarm.engines.registry import MissingEngine, adapter_of, adapters
 from gitswarm.errors import EngineMissingError, NoSuchModeError, SwarmError, UsageError
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings
+from gitswarm.records.text import nearest
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import Sidequest
-from gitswarm.specs.yaml_source import nearest
 
 if TYPE_CHECKING:
     from gitswarm.runner.run_session import RunContext

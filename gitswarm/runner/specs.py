@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import NoneType, UnionType
 from typing import TypeVar, Union, get_args, get_origin
 
+from msgspec.structs import fields
+
 from gitswarm.errors import SpecError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import parsed
@@ -17,7 +19,8 @@ from gitswarm.records.evidence import Evidence
 from gitswarm.records.guidance import Instructions, ScentTrail
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.receipt import Receipt
-from gitswarm.records.record import Record, pretty_json
+from gitswarm.records.record import Record
+from gitswarm.records.text import did_you_mean
 from gitswarm.records.worklists import Feedback
 from gitswarm.routing.conditions import bound_names, condition_problem
 from gitswarm.routing.macro import DEPLOY, RESET
@@ -32,7 +35,7 @@ from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import NODE_PREFIX, ConditionTrigger, PathTrigger, Sidequest
 from gitswarm.specs.station import Station
-from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
+from gitswarm.specs.yaml_source import Location, YamlSource, parse_yaml, validate
 
 _POLICY = "policy/models.json"
 _SCRIPT = "script.json"
@@ -173,10 +176,10 @@ def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
         records[_TRAIL] = specs.trail
     if specs.feedback is not None:
         records[_FEEDBACK] = specs.feedback
+    if specs.script is not None:
+        records[_SCRIPT] = specs.script
     files = {f"fragments/{name}.md": text.encode() for name, text in specs.fragments.texts.items()}
     files |= {name: each.to_json() for name, each in records.items()}
-    if specs.script is not None:
-        files[_SCRIPT] = pretty_json(specs.script.model_dump(mode="json", exclude_unset=True))
     return {f"{layout.specs}/{name}": content for name, content in files.items()}
 
 
@@ -309,14 +312,14 @@ def _unknown(root: str, names: list[str]) -> str | None:
     :param names: the fields below `root`, the function that is called on the last of them left out.
     """
     model = _RECORDS.get(root)
-    known: tuple[str, ...] = tuple(model.model_fields) if model is not None else RUN_FIELDS
+    known: tuple[str, ...] = tuple(model.__struct_fields__) if model is not None else RUN_FIELDS
     where = root
     for name in names:
         if name not in known:
             return f"no field '{name}' in {where}{did_you_mean(name, list(known))}"
         where = f"{where}.{name}"
-        model = _model(model.model_fields[name].annotation) if model is not None else None
-        known = tuple(model.model_fields) if model is not None else STALL_FIELDS if where == "run.stall" else ()
+        model = _model(next(each.type for each in fields(model) if each.name == name)) if model is not None else None
+        known = tuple(model.__struct_fields__) if model is not None else STALL_FIELDS if where == "run.stall" else ()
         if not known:
             return None
     return None

@@ -8,6 +8,7 @@ from sys import intern
 from typing import TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.errors import SwarmError
 from gitswarm.evidence.declarations import CaseCounts, TextChange, compare_cases, is_test_file
@@ -199,7 +200,7 @@ def _first_decision(content: bytes) -> LoggedEvent | None:
 
 def _choice(event: LoggedEvent) -> Choice:
     fields = {name: event.payload[name] for name in AUDITED if name in event.payload}
-    return Choice.model_validate({**fields, "candidates": ()})
+    return Choice.from_plain({**fields, "candidates": ()})
 
 
 def step_at(session: Session, flow: str, step: str, stack: tuple[Frame, ...]) -> Step:
@@ -225,7 +226,7 @@ def station_at(session: Session, step: Step, stack: tuple[Frame, ...]) -> Statio
         return station
     found = _quest_step(session, frame, step.id)
     overrides = {"tier": found.tier, "max_turns": found.max_turns}
-    return station.model_copy(update={name: value for name, value in overrides.items() if value is not None})
+    return replace(station, **({name: value for name, value in overrides.items() if value is not None}))
 
 
 def _quest_step(session: Session, frame: Frame, step: str) -> SidequestStep:

@@ -10,9 +10,10 @@ from functools import cache
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.json_schema import json_schema
+from gitswarm.records.json_value import JsonValue
 from gitswarm.specs.context import EarlierStep, History
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.fragments import Fragments, StepTemplate, charter_text, loop_variables
@@ -171,9 +172,8 @@ def handoff_schema(required: Sequence[str]) -> Mapping[str, JsonValue]:
 
 @cache
 def _any_handoff() -> Mapping[str, JsonValue]:
-    """10 ms, and a prompt is compiled for every step."""
-    schema: Mapping[str, JsonValue] = Handoff.model_json_schema()
-    return schema
+    """A prompt is compiled for every step."""
+    return json_schema(Handoff)
 
 
 class _Texts:
@@ -307,7 +307,7 @@ def _fingerprint(plan: PromptPlan, names: Mapping[str, str]) -> str:
         "model": plan.model.model,
         "tools": plan.tools,
         "max_turns": plan.max_turns,
-        "verification": plan.verification.model_dump(mode="json"),
+        "verification": plan.verification.to_plain(),
         "output_schema": plan.output_schema,
     }
     return _sha256(json.dumps(hashed, sort_keys=True, ensure_ascii=False))

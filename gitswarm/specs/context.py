@@ -171,7 +171,7 @@ def pack_trail(trail: ScentTrail, limit: int) -> str:
     lines: list[str] = []
     left = limit
     for each in trail.lessons:
-        plain = json.dumps(each.model_dump(mode="json"), ensure_ascii=False)
+        plain = json.dumps(each.to_plain(), ensure_ascii=False)
         line = _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
         if len(line) + 3 > left:
             continue

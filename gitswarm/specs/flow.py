@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from msgspec import Meta, field
 
 from gitswarm.records.execution import OTHER_COMMANDS
-from gitswarm.records.record import Record
+from gitswarm.records.record import AtLeastOne, Record, form, short_form
 from gitswarm.records.run_spec import BudgetRules
 
 SDLC_FLOWS = ("signal", "plan", "build", "review", "gate", "deploy", "wisdom", "reset")
 
-_IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-
-
-def _check_identifier(value: str) -> str:
-    if not _IDENTIFIER.fullmatch(value):
-        raise ValueError(f"'{value}' is not an id: a lower-case letter, then letters, digits, '-' or '_'")
-    return value
-
-
-Identifier = Annotated[str, AfterValidator(_check_identifier)]
+Identifier = Annotated[
+    str,
+    form("[a-z][a-z0-9_-]{0,63}", "'{given}' is not an id: a lower-case letter, then letters, digits, '-' or '_'"),
+]
 
 
 class OffroadPolicy(Record):
@@ -58,71 +51,64 @@ class Condition(Record):
     """`if` is a CEL expression over receipt, envelope, evidence, run and history. `max_iterations` bounds this way
     when it leads back; None: as the branch says."""
 
-    if_: str = Field(alias="if")
+    if_: str = field(name="if")
     next: str
-    max_iterations: int | None = Field(default=None, ge=1)
+    max_iterations: AtLeastOne | None = None
 
 
-class Linear(Record):
-    kind: Literal["linear"] = "linear"
+class Linear(Record, tag_field="kind", tag="linear"):
     next: str | None = None
 
 
-class Microloop(Record):
+class Microloop(Record, tag_field="kind", tag="microloop"):
     """A critic that sends its author back until it is content, cannot help, or may not ask again."""
 
-    kind: Literal["microloop"]
     loop_target: str
     loop_condition_field: str = "status"
     loop_success_values: tuple[str, ...] = ("VERIFIED",)
-    max_iterations: int = Field(default=5, ge=1)
+    max_iterations: AtLeastOne = 5
     next: str | None = None
 
 
-class Branch(Record):
+class Branch(Record, tag_field="kind", tag="branch"):
     """The first condition that holds decides, else `default`; at its maximum the flow goes on to `next`."""
 
-    kind: Literal["branch"]
-    when: tuple[Condition, ...] = Field(min_length=1)
+    when: Annotated[tuple[Condition, ...], Meta(min_length=1)]
     default: str | None = None
-    max_iterations: int = Field(default=5, ge=1)
+    max_iterations: AtLeastOne = 5
     next: str | None = None
 
 
-class Fork(Record):
+class Fork(Record, tag_field="kind", tag="fork"):
     """The targets are executed at the same time, on the commit of this step; then the join that names them.
 
     `on_failure`: whether a failed target lets the others finish (`wait`) or ends them (`cancel`).
     """
 
-    kind: Literal["fork"]
-    fork_targets: tuple[str, ...] = Field(min_length=2)
+    fork_targets: Annotated[tuple[str, ...], Meta(min_length=2)]
     on_failure: Literal["wait", "cancel"] = "wait"
 
 
 JoinStrategy = Literal["all_complete", "all_verified", "any_verified", "first_complete", "quorum"]
 
 
-class Join(Record):
+class Join(Record, tag_field="kind", tag="join"):
     """Executed when the branches of its fork have come together. `join_quorum`: how many of them must be VERIFIED."""
 
-    kind: Literal["join"]
-    join_from: tuple[str, ...] = Field(min_length=2)
+    join_from: Annotated[tuple[str, ...], Meta(min_length=2)]
     join_strategy: JoinStrategy = "all_complete"
-    join_quorum: int | None = Field(default=None, ge=1)
+    join_quorum: AtLeastOne | None = None
     next: str | None = None
 
-    @model_validator(mode="after")
-    def _quorum_is_whole(self) -> Join:
+    def __post_init__(self) -> None:
         if (self.join_strategy == "quorum") != (self.join_quorum is not None):
             raise ValueError("'join_quorum' belongs to 'join_strategy: quorum', and is needed there")
         if self.join_quorum is not None and self.join_quorum > len(self.join_from):
             raise ValueError(f"'join_quorum' is {self.join_quorum}, but only {len(self.join_from)} steps are joined")
-        return self
 
 
-class Terminal(Record):
-    kind: Literal["terminal"]
+class Terminal(Record, tag_field="kind", tag="terminal"):
+    """The flow is over."""
 
 
 def _straight_on(value: object) -> object:
@@ -130,15 +116,12 @@ def _straight_on(value: object) -> object:
     return {"kind": "linear", **value} if isinstance(value, dict) and set(value) == {"next"} else value
 
 
-Routing = Annotated[
-    Annotated[Linear | Microloop | Branch | Fork | Join | Terminal, Field(discriminator="kind")],
-    BeforeValidator(_straight_on),
-]
+Routing = Annotated[Linear | Microloop | Branch | Fork | Join | Terminal, short_form(_straight_on)]
 
 
 class ShellCommand(Record):
     run: str
-    timeout_s: int | None = Field(default=None, ge=1)
+    timeout_s: AtLeastOne | None = None
 
 
 Operation = Literal[
@@ -178,8 +161,7 @@ class Step(Record):
     routing: Routing = Linear()
     budget: BudgetRules = BudgetRules()
 
-    @model_validator(mode="after")
-    def _one_executor(self) -> Step:
+    def __post_init__(self) -> None:
         for engine, key, value in (("command", "command", self.command), ("kernel", "operation", self.operation)):
             if self.engine == engine and value is None:
                 raise ValueError(f"step '{self.id}' has engine '{engine}' but no '{key}'")
@@ -194,7 +176,6 @@ class Step(Record):
         if not self.is_command and (self.tests or self.may_fail):
             key = "tests" if self.tests else "may_fail"
             raise ValueError(f"step '{self.id}' has '{key}', which only commands have")
-        return self
 
     @property
     def is_command(self) -> bool:
@@ -216,7 +197,7 @@ class Step(Record):
         return self.station or self.engine or "command"
 
 
-class Flow(Record):
+class Flow(Record, dict=True):
     """`cross_cutting`: stations that any step may call on, as injected nodes. `on_complete`, `on_failure`: a flow
     that is executed then, before the run goes on or ends. A `utility` flow can be injected into any run. `budget`: of
     all executions of its steps in a run."""
@@ -229,7 +210,7 @@ class Flow(Record):
     on_failure: str | None = None
     utility: bool = False
     budget: BudgetRules = BudgetRules()
-    steps: tuple[Step, ...] = Field(min_length=1)
+    steps: Annotated[tuple[Step, ...], Meta(min_length=1)]
 
     @cached_property
     def closing_tests(self) -> tuple[Step, ...]:
@@ -238,7 +219,7 @@ class Flow(Record):
         taken = {step.id for step in self.steps}
         names = (name for name in ("tests", *(f"tests-{n}" for n in range(2, 99))) if name not in taken)
         return tuple(
-            Step(id=name, engine="command", command=step.command, tests=step.tests, routing=Terminal(kind="terminal"))
+            Step(id=name, engine="command", command=step.command, tests=step.tests, routing=Terminal())
             for name, step in zip(names, tests.values(), strict=False)
         )
 

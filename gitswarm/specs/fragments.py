@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from gitswarm.errors import SpecError
 from gitswarm.records.record import Record
+from gitswarm.records.text import did_you_mean
 from gitswarm.specs.context import sized
 from gitswarm.specs.flow import Charter, Flow, Identifier, Microloop, OffroadPolicy, Step
-from gitswarm.specs.yaml_source import did_you_mean
 
 _MARK = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 _FRAGMENT = "fragment:"

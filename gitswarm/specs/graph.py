@@ -8,9 +8,10 @@ from math import prod
 
 from msgspec import Struct
 
+from gitswarm.records.text import did_you_mean
 from gitswarm.specs.flow import Branch, Flow, Fork, Join, Linear, Microloop, ShellCommand, Step, Terminal
 from gitswarm.specs.sidequest import NODE_PREFIX, SIDEQUEST_PREFIX
-from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean
+from gitswarm.specs.yaml_source import Location, YamlSource
 
 END = "end"
 PARALLEL = "at the same time"

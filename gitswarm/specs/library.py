@@ -11,13 +11,14 @@ from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.records.execution import OTHER_COMMANDS, TEST
+from gitswarm.records.text import did_you_mean
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import Fragments, StepTemplate
 from gitswarm.specs.graph import KnownNames, flow_problems, id_problem
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
-from gitswarm.specs.yaml_source import Location, ModelT, YamlSource, did_you_mean, parse_yaml, validate
+from gitswarm.specs.yaml_source import Location, RecordT, YamlSource, parse_yaml, validate
 
 Origin = Literal["bundled", "user"]
 KNOWN_COMMANDS = (TEST, *OTHER_COMMANDS)
@@ -144,7 +145,7 @@ class Library:
         """
         return self._read("policy", "models", ModelPolicy)[2]
 
-    def _read(self, kind: str, name: str, model: type[ModelT]) -> tuple[SpecFile, YamlSource, ModelT]:
+    def _read(self, kind: str, name: str, model: type[RecordT]) -> tuple[SpecFile, YamlSource, RecordT]:
         file = self._files[kind].get(name)
         if file is None:
             near = did_you_mean(name, sorted(self._files[kind]))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-from pydantic import Field, model_validator
+from typing import Annotated
 
-from gitswarm.records.record import Record
+from msgspec import Meta, Struct
+
+from gitswarm.records.record import Count, Record
 from gitswarm.specs.station import Category, Station, Tier
 
 DEFAULT_WINDOW = 200_000
@@ -14,16 +15,16 @@ DEFAULT_WINDOW = 200_000
 class ModelFacts(Record):
     """`window` in tokens; prices in US dollars per million tokens, None: not known."""
 
-    window: int = Field(default=DEFAULT_WINDOW, ge=1000)
-    input: float | None = Field(default=None, ge=0)
-    output: float | None = Field(default=None, ge=0)
+    window: Annotated[int, Meta(ge=1000)] = DEFAULT_WINDOW
+    input: Annotated[float, Meta(ge=0)] | None = None
+    output: Annotated[float, Meta(ge=0)] | None = None
 
 
 class TurnSize(Record):
     """Tokens that one turn of a session takes at most."""
 
-    input: int = Field(default=30_000, ge=0)
-    output: int = Field(default=2_000, ge=0)
+    input: Count = 30_000
+    output: Count = 2_000
 
 
 class ModelPolicy(Record):
@@ -37,14 +38,12 @@ class ModelPolicy(Record):
     models: dict[str, ModelFacts] = {}
     turn: TurnSize = TurnSize()
 
-    @model_validator(mode="after")
-    def _economy_has_a_model(self) -> ModelPolicy:
+    def __post_init__(self) -> None:
         for engine, tiers in self.engines.items():
             if self.economy not in tiers:
                 raise ValueError(
                     f"engines.{engine} has no model for the tier '{self.economy}', which --economy takes"
                 )
-        return self
 
     def facts(self, model: str) -> ModelFacts:
         return self.models.get(model, ModelFacts())

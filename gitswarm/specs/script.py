@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Collection
 from pathlib import PurePosixPath
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
+from msgspec import Meta
+from msgspec.structs import force_setattr
 
 from gitswarm.records.envelope import YesNo
 from gitswarm.records.execution import Status
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import Mistake, MistakesError, parsed_json
 from gitswarm.records.receipt import EngineOutcome
-from gitswarm.records.record import Record
+from gitswarm.records.record import Count, Record, short_form, without_defaults
 from gitswarm.records.routing import RoutingSignal
 
 
 class ScriptTokens(Record):
-    prompt: int = Field(default=0, ge=0)
-    completion: int = Field(default=0, ge=0)
+    prompt: Count = 0
+    completion: Count = 0
 
 
 _CODED = "data:;base64,"
@@ -27,12 +31,15 @@ _TAKEN_OUT = "[REDACTED:"
 
 
 def _coded(content: str) -> str:
+    """
+    :raises MistakesError: it is no base64.
+    """
     bare = content.removeprefix(_CODED)
     if not bare.startswith(_TAKEN_OUT):
         try:
             base64.b64decode(bare, validate=True)
         except binascii.Error as error:
-            raise ValueError(str(error)) from error
+            raise MistakesError([Mistake(("base64",), str(error))]) from error
     return _CODED + bare
 
 
@@ -40,15 +47,15 @@ class LeftFile(Record):
     """A file as a step left it: a text, other content, or the target of a symbolic link."""
 
     text: str | None = None
-    base64: Annotated[str, AfterValidator(_coded)] | None = None
-    link: Annotated[str, Field(pattern=r"^[^\x00]+$")] | None = None
+    base64: str | None = None
+    link: Annotated[str, Meta(pattern=r"^[^\x00]+$")] | None = None
     executable: bool = False
 
-    @model_validator(mode="after")
-    def _is_one_thing(self) -> Self:
+    def __post_init__(self) -> None:
         if sum(each is not None for each in (self.text, self.base64, self.link)) != 1:
             raise ValueError("give one of text, base64 and link")
-        return self
+        if self.base64 is not None:
+            force_setattr(self, "base64", _coded(self.base64))
 
     @property
     def content(self) -> bytes:
@@ -59,13 +66,12 @@ class LeftFile(Record):
         return bare.encode() if bare.startswith(_TAKEN_OUT) else base64.b64decode(bare)
 
 
-def _in_worktree(path: str) -> str:
+def _wrong_with(path: str) -> str:
+    """Why it is no path of a file in the worktree; "": it is one."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or any(part.lower() == ".git" for part in parts):
-        raise ValueError("not a path in the worktree")
-    if len(parts) == 1 and path != parts[0] == "RUN_BASE":
-        raise ValueError("not a path of a file")
-    return path
+        return "not a path in the worktree"
+    return "not a path of a file" if len(parts) == 1 and path != parts[0] == "RUN_BASE" else ""
 
 
 def _as_file(value: object) -> object:
@@ -93,38 +99,55 @@ class ScriptEntry(Record):
     delete: tuple[str, ...] = ()
     leaves_out: tuple[str, ...] = ()
     run: tuple[str, ...] = ()
-    files: dict[
-        Annotated[str, AfterValidator(_in_worktree)],
-        Annotated[LeftFile | None, BeforeValidator(_as_file, str | LeftFile | None)],
-    ] = {}
+    files: dict[str, Annotated[LeftFile | None, short_form(_as_file, {"type": "string"})]] = {}
     outcome: EngineOutcome | None = None
-    delay_ms: int = Field(default=0, ge=0)
+    delay_ms: Count = 0
     hang: bool = False
     fail: str | None = None
     output: str | None = None
     envelope: dict[str, JsonValue] | None = None
     route: dict[str, JsonValue] | str | None = None
-    route_delay_ms: int = Field(default=0, ge=0)
+    route_delay_ms: Count = 0
     routing: RoutingSignal | None = None
     tokens: ScriptTokens = ScriptTokens()
-    cost_usd: float | None = Field(default=0.0, ge=0)
+    cost_usd: Annotated[float, Meta(ge=0)] | None = 0.0
 
-    def over(self, default: ScriptEntry) -> ScriptEntry:
-        """This entry, with what it does not say taken from `default`."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return default.model_copy(update=given)
+    def __post_init__(self) -> None:
+        wrong = [Mistake(("files", path), _wrong_with(path)) for path in self.files if _wrong_with(path)]
+        if wrong:
+            raise MistakesError(wrong)
 
 
 def _as_list(value: object) -> object:
     return [value] if isinstance(value, dict) else value
 
 
-Entries = Annotated[tuple[ScriptEntry, ...], BeforeValidator(_as_list), Field(min_length=1)]
+Entries = Annotated[tuple[ScriptEntry, ...], short_form(_as_list, {"$ref": "#/$defs/ScriptEntry"}, min_length=1)]
+
+_USUAL = ScriptEntry(status=Status.VERIFIED, summary="ok")
 
 
 class Script(Record):
-    default: ScriptEntry = ScriptEntry(status=Status.VERIFIED, summary="ok")
+    """What the steps of a run play. What an entry does not say is as in `default`."""
+
+    default: ScriptEntry = _USUAL
     steps: dict[str, Entries] = {}
+
+    @classmethod
+    def from_plain(cls, value: object) -> Self:
+        return super().from_plain(_laid_over_default(value))
+
+    @classmethod
+    def from_json(cls, content: bytes | str) -> Self:
+        return cls.from_plain(parsed_json(content))
+
+    def to_plain(self, exclude: Collection[str] = ()) -> dict[str, JsonValue]:
+        """Of each entry what is not as in `default`."""
+        plain: dict[str, JsonValue] = {"default": without_defaults(self.default)} if self.default != _USUAL else {}
+        plain["steps"] = {
+            name: [_said(each, self.default) for each in entries] for name, entries in self.steps.items()
+        }
+        return {name: value for name, value in plain.items() if name not in exclude}
 
     def entry(self, flow: str, step: str, execution: int) -> ScriptEntry:
         """What the `execution`-th (from 0) committed execution of a step plays.
@@ -132,6 +155,29 @@ class Script(Record):
         Executions that were interrupted before their commit do not use up an entry.
         """
         entries = self.steps.get(f"{flow}/{step}") or self.steps.get(step)
-        if not entries:
-            return self.default
-        return entries[min(execution, len(entries) - 1)].over(self.default)
+        return entries[min(execution, len(entries) - 1)] if entries else self.default
+
+
+def _laid_over_default(script: object) -> object:
+    """A script whose entries say all; unchanged where its `default` is no entry."""
+    steps = script.get("steps") if isinstance(script, dict) else None
+    if not isinstance(script, dict) or not isinstance(steps, dict):
+        return script
+    default = script.get("default", without_defaults(_USUAL))
+    try:
+        ScriptEntry.from_plain(default)
+    except MistakesError:
+        return script
+    return {**script, "steps": {name: _over(default, entries) for name, entries in steps.items()}}
+
+
+def _over(default: dict[str, JsonValue], entries: object) -> object:
+    if isinstance(entries, list | tuple):
+        return [_over(default, each) for each in entries]
+    return {**default, **entries} if isinstance(entries, dict) else entries
+
+
+def _said(entry: ScriptEntry, default: ScriptEntry) -> dict[str, JsonValue]:
+    """What an entry says otherwise than the default."""
+    usual, short = default.to_plain(), without_defaults(entry)
+    return {name: short.get(name, value) for name, value in entry.to_plain().items() if value != usual[name]}

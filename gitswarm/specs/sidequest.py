@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from msgspec import Meta, field
 
-from gitswarm.records.record import Record
+from gitswarm.records.record import AtLeastOne, Record, Text
 from gitswarm.specs.flow import Identifier
 from gitswarm.specs.station import Tier
 
@@ -15,42 +15,35 @@ NODE_PREFIX = "node-"
 """Steps of sidequests and injected nodes are named so in a run, and no step of a flow is."""
 
 
-class PathTrigger(Record):
+class PathTrigger(Record, tag_field="kind", tag="paths"):
     """The step changed a file that one of these globs names (`**` crosses folders)."""
 
-    kind: Literal["paths"]
-    patterns: tuple[str, ...] = Field(min_length=1)
+    patterns: Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
-class StallTrigger(Record):
+class StallTrigger(Record, tag_field="kind", tag="stall"):
     """So many passes of a loop in a row, the first included, made no progress.
 
     `same_failure`: only when they left the same test failures, or only when they left none; None: either.
     """
 
-    kind: Literal["stall"]
-    count: int = Field(default=3, ge=2)
+    count: Annotated[int, Meta(ge=2)] = 3
     same_failure: bool | None = None
 
 
-class ConditionTrigger(Record):
+class ConditionTrigger(Record, tag_field="kind", tag="condition"):
     """A CEL expression over receipt, envelope, evidence, run and history."""
 
-    kind: Literal["condition"]
-    if_: str = Field(alias="if")
+    if_: str = field(name="if")
 
 
-class IterationTrigger(Record):
+class IterationTrigger(Record, tag_field="kind", tag="iterations"):
     """The step has been executed at least so often."""
 
-    kind: Literal["iterations"]
-    at_least: int = Field(ge=2)
+    at_least: Annotated[int, Meta(ge=2)]
 
 
-Trigger = Annotated[
-    PathTrigger | StallTrigger | ConditionTrigger | IterationTrigger,
-    Field(discriminator="kind"),
-]
+Trigger = PathTrigger | StallTrigger | ConditionTrigger | IterationTrigger
 
 
 class Return(Record):
@@ -63,18 +56,16 @@ class Return(Record):
 
     mode: Literal["resume", "bounce_to", "advance", "halt", "conditional"] = "resume"
     target: Identifier | None = None
-    if_: str | None = Field(default=None, alias="if")
+    if_: str | None = field(default=None, name="if")
     then: Literal["resume", "advance", "halt"] | None = None
     otherwise: Literal["resume", "advance", "halt"] | None = None
 
-    @model_validator(mode="after")
-    def _whole(self) -> Return:
+    def __post_init__(self) -> None:
         if (self.mode == "bounce_to") != (self.target is not None):
             raise ValueError("'target' belongs to mode 'bounce_to', and only to that")
         conditional = (self.if_, self.then, self.otherwise)
         if (self.mode == "conditional") != all(conditional) or (self.mode != "conditional" and any(conditional)):
             raise ValueError("'if', 'then' and 'otherwise' belong to mode 'conditional', and all of them")
-        return self
 
 
 class SidequestStep(Record):
@@ -84,7 +75,7 @@ class SidequestStep(Record):
     station: str
     objective: str = ""
     on_blocked: Literal["halt", "continue"] = "halt"
-    max_turns: int | None = Field(default=None, ge=1)
+    max_turns: AtLeastOne | None = None
     tier: Tier | None = None
 
 
@@ -96,13 +87,13 @@ class Sidequest(Record):
     """
 
     id: Identifier
-    title: str = Field(min_length=1)
-    triggers: tuple[Trigger, ...] = Field(min_length=1)
+    title: Text
+    triggers: Annotated[tuple[Trigger, ...], Meta(min_length=1)]
     match: Literal["any", "all"] = "any"
-    priority: int = Field(default=50, ge=0, le=100)
+    priority: Annotated[int, Meta(ge=0, le=100)] = 50
     cost: Literal["low", "medium", "high"] = "medium"
-    max_uses_per_run: int = Field(default=3, ge=1, le=100)
-    steps: tuple[SidequestStep, ...] = Field(min_length=1)
+    max_uses_per_run: Annotated[int, Meta(ge=1, le=100)] = 3
+    steps: Annotated[tuple[SidequestStep, ...], Meta(min_length=1)]
     returns: Return = Return()
     nested: bool = False
 
@@ -110,9 +101,7 @@ class Sidequest(Record):
         """What a step of it is called in a run, where the flow's own steps are."""
         return f"{SIDEQUEST_PREFIX}{self.id}-{self.steps[index].id}"
 
-    @model_validator(mode="after")
-    def _step_ids_are_unique(self) -> Sidequest:
+    def __post_init__(self) -> None:
         names = [step.id for step in self.steps]
         if len(set(names)) < len(names):
             raise ValueError("two steps have the same id")
-        return self

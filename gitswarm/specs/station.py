@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from msgspec import Struct
-from pydantic import BeforeValidator, Field
+from msgspec import Meta, Struct
 
-from gitswarm.records.record import Record
+from gitswarm.records.record import AtLeastOne, Record, short_form
 from gitswarm.specs.flow import SDLC_FLOWS, Flow, Identifier, Step
 
 _GLOB = frozenset("*?[")
@@ -95,7 +94,7 @@ class Verification(Record):
     artifacts: tuple[str, ...] = ()
     commands: Annotated[
         dict[CommandName, CommandCheck],
-        BeforeValidator(_all_ran, tuple[CommandName, ...] | dict[CommandName, CommandCheck]),
+        short_form(_all_ran, {"type": "array", "items": {"enum": ["test", "lint", "smoke"]}}),
     ] = {}
 
 
@@ -109,13 +108,13 @@ class Station(Record):
     title: str
     category: Category
     identity: str
-    invariants: tuple[str, ...] = Field(min_length=1)
+    invariants: Annotated[tuple[str, ...], Meta(min_length=1)]
     io: StationIo = StationIo()
     writes: tuple[Written, ...] = ()
     tools: tuple[str, ...] = ()
     tier: Tier | None = None
     fragments: tuple[str, ...] = ()
-    max_turns: int = Field(default=15, ge=1)
+    max_turns: AtLeastOne = 15
     verification: Verification = Verification()
     handoff: HandoffContract = HandoffContract()
 

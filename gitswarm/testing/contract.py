@@ -18,14 +18,15 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 from msgspec.structs import fields
-from pydantic import JsonValue, TypeAdapter
 
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup
 from gitswarm.engines.base import Capabilities, Engine, SessionTerms, StepEndedError, StepRequest
 from gitswarm.engines.names import STUB
 from gitswarm.records.envelope import Envelope, Handoff
-from gitswarm.records.event import EventKind, TranscriptLine
+from gitswarm.records.event import EventKind, transcript_line
 from gitswarm.records.execution import Execution, Result, Status
+from gitswarm.records.json_schema import json_schema
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from gitswarm.specs.compile import Prompt
@@ -108,7 +109,7 @@ class EngineContract:
     def opened(self, staged: EngineFixture, env: Mapping[str, str]) -> Engine:
         if self.mode == STUB:
             return self.adapter.stub(staged.script, _now)
-        section = self.adapter.configuration.model_validate({"mode": self.mode, **staged.section})
+        section = self.adapter.configuration.from_plain({"mode": self.mode, **staged.section})
         choice = self.adapter.choose(section, self.mode, None, env)
         access = self.adapter.access(section, env)
         setup = EngineSetup(choice.provider, _now, self.adapter.frozen(section), access)
@@ -136,7 +137,7 @@ class EngineContract:
             scratch=place / "scratch",
             **{
                 "decide": allow,
-                "terms": SessionTerms(output_schema=TypeAdapter(Handoff).json_schema()),
+                "terms": SessionTerms(output_schema=json_schema(Handoff)),
                 "scrub": lambda text: text.replace(SECRET, "***"),
                 **more,
             },
@@ -261,7 +262,7 @@ class EngineContract:
         seen = self.ordinary(place)
 
         last = seen.events_of(EventKind.USAGE)[-1]
-        assert last["tokens"] == seen.done.tokens.model_dump(mode="json")
+        assert last["tokens"] == seen.done.tokens.to_plain()
         assert seen.done.tokens.total > 0
         assert seen.done.cost_usd is None or seen.done.cost_usd > 0
 
@@ -301,7 +302,7 @@ class EngineContract:
         if staged.script is None:
             return ()
         path = place / "staged" / "script.yaml"
-        path.write_text(yaml.safe_dump(staged.script.model_dump(mode="json", exclude_unset=True)), encoding="utf-8")
+        path.write_text(yaml.safe_dump(staged.script.to_plain()), encoding="utf-8")
         return "--script", str(path)
 
     def test_a_run_of_it_is_what_the_contracts_say(self, place: Path) -> None:
@@ -321,14 +322,14 @@ class EngineContract:
         named = (step["engine"], step["mode"], step["result"], step["status"])
         assert named == (self.adapter.engine_id, self.mode, "succeeded", "VERIFIED")
         base = f"shadow/{run}:.swarm/runs/{run}/one"
-        receipt = Receipt.model_validate_json(made.git("show", f"{base}/receipts/work-maker.json"))
+        receipt = Receipt.from_json(made.git("show", f"{base}/receipts/work-maker.json"))
         assert (receipt.engine, receipt.mode) == (self.adapter.engine_id, self.mode)
         assert receipt.provider in self.adapter.providers
         assert receipt.tokens.total > 0
-        envelope = Envelope.model_validate_json(made.git("show", f"{base}/handoff/work.json"))
+        envelope = Envelope.from_json(made.git("show", f"{base}/handoff/work.json"))
         assert (envelope.run_id, envelope.summary) == (run, VERIFIED["summary"])
         lines = made.git("show", f"{base}/{receipt.transcript_path}").splitlines()
-        assert [TypeAdapter(TranscriptLine).validate_json(line) for line in lines]
+        assert [transcript_line(line) for line in lines]
         assert made.git("show", f"shadow/{run}:a.txt") == "one\n"
         assert SECRET not in made.objects()
         made.swarm("verify")

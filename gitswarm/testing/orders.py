@@ -14,10 +14,10 @@ from typing import Any, Literal
 import psutil
 from msgspec import Struct, field
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.engines.base import Engine, StepRequest, StepResult
 from gitswarm.records.event import Event, EventKind
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.safety import Allow, Verdict
 from gitswarm.specs.script import Script
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gitswarm.cli.show import objects_within, within
+from gitswarm.records.json_value import JsonValue
 
 
 class Topic(Struct, frozen=True):

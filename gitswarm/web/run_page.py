@@ -10,7 +10,6 @@ from itertools import pairwise
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.cli.decisions import step_lines, turn_of
 from gitswarm.cli.live_events import is_committed, place
@@ -37,6 +36,7 @@ from gitswarm.ledger.stored_json import (
 )
 from gitswarm.ledger.work import CountedFile, changed_files
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import Decision
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.graph import END, PARALLEL, edges

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.cli.console import harmless
 from gitswarm.cli.live_events import Stamp, place, stamp
@@ -22,6 +21,7 @@ from gitswarm.ledger.journal import read_lines
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.execution import BRANCH_PREFIX
+from gitswarm.records.json_value import JsonValue
 
 POLL_S = 0.2
 _KEEP_ALIVE_S = 15.0

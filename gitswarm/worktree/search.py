@@ -13,7 +13,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from threading import Timer
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from gitswarm.git.incoming import EarlierContent, Incoming
 from gitswarm.git.tree_changes import IndexChange
@@ -132,7 +132,7 @@ def _in_name(search: Search, change: IndexChange) -> Sequence[Suspect]:
     if change.old_id is not None:
         return ()
     found = search.find(change.path, os.fsencode(change.path))
-    return [replace(item, found=item.found.model_copy(update={"line": 0})) for item in found]
+    return [replace(item, found=structs.replace(item.found, line=0)) for item in found]
 
 
 def _in_content(shadow: Shadow, incoming: Incoming, search: Search, change: IndexChange) -> Iterator[Suspect]:
@@ -149,7 +149,7 @@ def _in_content(shadow: Shadow, incoming: Incoming, search: Search, change: Inde
             return
         content = tail + piece
         for item in search.find(change.path, content):
-            found = item.found.model_copy(update={"line": item.found.line + lines})
+            found = structs.replace(item.found, line=item.found.line + lines)
             if found not in seen:
                 seen.add(found)
                 yield replace(item, found=found)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from msgspec.structs import replace
+
 from gitswarm.records.gate_decision import (
     CriterionVerdict,
     DeployDecision,
@@ -66,7 +68,7 @@ def _matrix(_read: Files, known: Known) -> Record:
 
 
 def _status(read: Files, known: Known) -> Record:
-    matrix = AcMatrix.model_validate_json(read["plan/ac_matrix.json"])
+    matrix = AcMatrix.from_json(read["plan/ac_matrix.json"])
     shown = ", ".join(known.tests)
     return AcStatus(
         criteria=tuple(CriterionStatus(id=each.id, status="done", evidence=shown) for each in matrix.criteria())
@@ -76,9 +78,9 @@ def _status(read: Files, known: Known) -> Record:
 def _worklist(read: Files, known: Known) -> Record:
     """Of the feedback; once that is in the list, its items are resolved."""
     if found := read.get("review/review_worklist.json"):
-        items = ReviewWorklist.model_validate_json(found).items
+        items = ReviewWorklist.from_json(found).items
         how = {"status": "resolved", "resolution": f"{known.code[0]}:1, shown by {known.tests[0]}"}
-        return ReviewWorklist(items=tuple(item.model_copy(update=how) for item in items))
+        return ReviewWorklist(items=tuple(replace(item, **how) for item in items))
     said = json.loads(read["review/pr_feedback.json"])["items"]
     return ReviewWorklist(
         items=tuple(
@@ -97,7 +99,7 @@ def _worklist(read: Files, known: Known) -> Record:
 
 
 def _answers(read: Files, _known: Known) -> Record:
-    items = ReviewWorklist.model_validate_json(read["review/review_worklist.json"]).items
+    items = ReviewWorklist.from_json(read["review/review_worklist.json"]).items
     replies = tuple(Reply(to=item.source[0], item=item.id, text=item.resolution) for item in items)
     return PullRequestStatus(state="ready", reason=f"{len(items)} resolved", replies=replies)
 
@@ -117,7 +119,7 @@ def _findings(_read: Files, known: Known) -> Record:
 def _traced(read: Files, known: Known) -> Record:
     if "plan/ac_matrix.json" not in read:
         return Traceability(reason="no_ac_matrix")
-    matrix = AcMatrix.model_validate_json(read["plan/ac_matrix.json"])
+    matrix = AcMatrix.from_json(read["plan/ac_matrix.json"])
     found = (
         TracedCriterion(id=each.id, proof="proven", tests=known.tests, code=known.code) for each in matrix.criteria()
     )
@@ -160,7 +162,7 @@ def _learned(read: Files, _known: Known) -> Record:
 
 
 def _proposed(read: Files, _known: Known) -> Record:
-    learnings = Learnings.model_validate_json(read["wisdom/learnings.json"]).learnings
+    learnings = Learnings.from_json(read["wisdom/learnings.json"]).learnings
     edit = Edit(path="AGENTS.md", new=f"{learnings[0].lesson}\n")
     ids = tuple(each.id for each in learnings)
     return Proposals(

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from gitswarm.ledger.reading import parse_note
@@ -55,7 +56,7 @@ def setting(folder: Path, mode: str, script: str, files: Mapping[str, str], loop
 
 
 def scripted(script: str, *, reads_first: bool = False) -> ScriptedModel:
-    return ScriptedModel(Script.model_validate(yaml.safe_load(script)), reads_first=reads_first)
+    return ScriptedModel(Script.from_plain(yaml.safe_load(script)), reads_first=reads_first)
 
 
 def reaching(project: Project, loopback: Loopback, model: Model) -> Project:
@@ -132,7 +133,7 @@ class Played:
         ref = f"--ref=swarm/{self.run}/routing"
         noted = {line.split()[1] for line in self.project.git("notes", ref, "list").splitlines()}
         texts = (self.project.git("notes", ref, "show", commit) for commit in self.commits if commit in noted)
-        found = (entry.model_dump_json() for text in texts for entry in parse_note(text.encode()))
+        found = (msgspec.json.encode(entry).decode() for text in texts for entry in parse_note(text.encode()))
         return [json.loads(self.normalised(line)) for line in found]
 
     @cached_property

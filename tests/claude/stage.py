@@ -17,7 +17,6 @@ from typing import Any
 
 import psutil
 import pytest
-from pydantic import JsonValue
 
 from gitswarm.engines.base import EngineAccess, SessionTerms, StepRequest, StepResult
 from gitswarm.engines.claude.claude_code import ClaudeSettings
@@ -27,7 +26,9 @@ from gitswarm.engines.claude.transports import CliTransport, SdkTransport, Trans
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Execution
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import ToolCall
+from gitswarm.records.record import without_defaults
 from gitswarm.records.safety import Allow, Deny, Verdict
 from gitswarm.specs.compile import Prompt
 from tests.loopback.api import Asked, Model
@@ -100,7 +101,7 @@ def quick(*, cli: Path | None = None, decision_s: float = 20.0, **settings: obje
     """
     return ClaudeProfile(
         "anthropic",
-        ClaudeSettings.model_validate(settings),
+        ClaudeSettings.from_plain(settings),
         EngineAccess(cli=str(cli) if cli else None),
         retry_wait_s=0.05,
         decision_s=decision_s,
@@ -146,7 +147,9 @@ class Told:
     def outcome(self) -> dict[str, Any]:
         """Without its text."""
         assert self.result.outcome is not None
-        return self.result.outcome.model_dump(exclude={"detail"}, exclude_defaults=True)
+        found: dict[str, Any] = without_defaults(self.result.outcome)
+        found.pop("detail", None)
+        return found
 
     @property
     def detail(self) -> str:

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import JsonValue
-
+from gitswarm.records.json_value import JsonValue
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.library import Library
 from gitswarm.specs.station import RunArtifact, Station, parse_artifact, promised_artifacts

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
+from msgspec.structs import replace
 
+from gitswarm.records.json_value import JsonValue
 from gitswarm.specs.script import ScriptEntry
 from tests.claude.runs import reaching
 from tests.fingerprint import fingerprint
@@ -135,7 +136,7 @@ class Attacker:
         if asked.wants_result:
             return Reply((Use("StructuredOutput", handed_over(self.entry)),))
         if asked.turn == 0:
-            return Reply(tuple(tool_uses(self.entry.model_copy(update={"run": ()}), reads_first=False)))
+            return Reply(tuple(tool_uses(replace(self.entry, run=()), reads_first=False)))
         calls = [call for tool in self.tools for call in tool.uses(self.variables)]
         calls += [Use("Bash", {"command": line}) for line in self.entry.run]
         return Reply((calls[asked.turn - 1],)) if asked.turn <= len(calls) else say("done")
@@ -145,8 +146,8 @@ def play(
     played: AttackScene, loopback: Loopback, rows: Sequence[Attack], tools: Sequence[ToolAttack], *lines: str
 ) -> str:
     """Carries all out in one session; the run."""
-    entry = ScriptEntry.model_validate(played.entry(rows))
-    model = Attacker(entry.model_copy(update={"run": (*lines, *entry.run)}), tools, played.variables)
+    entry = ScriptEntry.from_plain(played.entry(rows))
+    model = Attacker(replace(entry, run=(*lines, *entry.run)), tools, played.variables)
     project = reaching(played.project, loopback, model)
     measured = [
         *rows,

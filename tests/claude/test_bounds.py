@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
-
 from gitswarm.engines.handoff import bounded
 from gitswarm.records.execution import Status
+from gitswarm.records.json_value import JsonValue
 from gitswarm.specs.context import cut
 from tests.claude.stage import SCHEMA, Stage, by, terms_of
 from tests.loopback.api import say

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import pytest
 from msgspec.structs import fields
-from pydantic import JsonValue
 
 from gitswarm.engines.base import StepEndedError
 from gitswarm.engines.claude.claude_code import CAPABILITIES
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Status
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from tests.claude.stage import TRANSPORTS, Given, Stage, Told, both, quick
 from tests.loopback.api import Asked, Reply, say, use

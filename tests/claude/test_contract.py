@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
 
 from gitswarm.engines.registry import adapter_of
+from gitswarm.records.json_value import JsonValue
 from gitswarm.testing import EngineContract, EngineFixture, Orders
 from tests.claude.stage import KEY
 from tests.loopback.api import Asked, Model, Reply, Text, Use, say, use

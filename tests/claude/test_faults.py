@@ -168,7 +168,7 @@ NO_HANDOFF: Mapping[str, tuple[Reply, int, str]] = {
     "one that only the schema takes": (
         handed_over(observations="none"),
         1,
-        "it is not valid: observations: Input should be a valid tuple",
+        "it is not valid: observations: expected a list",
     ),
 }
 
@@ -352,7 +352,7 @@ def test_what_another_provider_costs(
 ) -> None:
     profile = replace(quick(), provider="anthropic_compat", prices=lambda _model: price)
     told = stage.run(mode, working(WORK), profile=profile)
-    assert told.result.tokens.model_dump() == {"prompt": 300, "completion": 60, "total": 360}
+    assert told.result.tokens.to_plain() == {"prompt": 300, "completion": 60, "total": 360}
     assert told.result.cost_usd == cost
 
 

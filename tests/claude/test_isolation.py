@@ -6,10 +6,10 @@ import json
 
 import pytest
 import yaml
-from pydantic import JsonValue
 
 from gitswarm.engines.claude import provider
 from gitswarm.engines.claude.messages import SUBAGENT_TOOLS
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.safety import Allow, Deny, Verdict
 from tests.claude.stage import EVERYTHING, Given, Stage, by, deny, in_turns, quick, terms_of
 from tests.conftest import Project

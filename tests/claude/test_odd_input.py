@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from pydantic import JsonValue
 
 from gitswarm.engines.base import StepEndedError, StepRequest
 from gitswarm.engines.claude.engine import ClaudeEngine
@@ -14,6 +13,7 @@ from gitswarm.engines.handoff import as_input, encodable
 from gitswarm.errors import StorageError
 from gitswarm.records.event import Event, EventKind, Message, ToolResult, ToolUse
 from gitswarm.records.execution import Result
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import EngineOutcome
 from tests.claude.stage import Stage, by, engine_of, quick, request_for
 from tests.loopback.api import Reply, Use, say

@@ -148,7 +148,7 @@ class Product:
 
 @pytest.fixture
 def product(project: Project, loopback: Loopback, request: pytest.FixtureRequest) -> Product:
-    script = Script.model_validate(
+    script = Script.from_plain(
         {
             "steps": {
                 "write": [{"run": [WAITS]}, {"write": {"again.txt": "x"}}],

@@ -113,7 +113,7 @@ def told(
         wrapper.write_text(WRAPPER.format(real=_bundled()))
         wrapper.chmod(0o700)
         through = f"http://127.0.0.1:{proxy.port}"
-        reached = reaching(new_project(folder), loopback, ScriptedModel(Script.model_validate(SCRIPT)))
+        reached = reaching(new_project(folder), loopback, ScriptedModel(Script.from_plain(SCRIPT)))
         made = having(
             reached,
             TMPDIR=str(folder),

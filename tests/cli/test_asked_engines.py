@@ -114,7 +114,7 @@ def test_a_stub_of_an_installed_engine_is_listed_chosen_and_recorded(here: Proje
     assert max(map(len, told.splitlines())) <= 80
     assert told.count("can  ") == 3  # the matrix is told in three parts
     about = " ".join(told.partition("bolt-step, bolt for short")[2].split())
-    keys = ", ".join(f"engines.bolt.{key}" for key in ("speed", "mode", "env", "cli"))
+    keys = ", ".join(f"engines.bolt.{key}" for key in ("mode", "env", "cli", "speed"))
     assert about == f"from lightning 1.0 providers them, others prices of models.yaml, else unknown keys {keys}"
     assert candidates(["start", "one", "--engine", "bo"]) == ["bolt-step"]
 

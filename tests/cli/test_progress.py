@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from pydantic import JsonValue
 
 from gitswarm.cli.progress import LiveProgress, PlainProgress
 from gitswarm.records.event import EventKind, LoggedEvent
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.text import columns
 
 RETRY: dict[str, JsonValue] = {"attempt": 2, "of": 3, "wait_s": 4.0, "reason": "529 overloaded_error"}

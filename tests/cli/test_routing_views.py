@@ -47,7 +47,7 @@ def decision(action: str = "advance", to_step: str | None = "b", **more: Any) ->
         "iteration": 1,
         "routing_mode": "assist",
     }
-    return Decision.model_validate({**told, **more})
+    return Decision.from_plain({**told, **more})
 
 
 def record(number: int, step: str, **more: Any) -> StepRecord:

@@ -12,13 +12,13 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import TypeAdapter
 
 from gitswarm.engines.adapter import EngineSetup, Prices
 from gitswarm.engines.base import EngineAccess, SessionTerms, StepRequest
 from gitswarm.engines.codex.codex_cli import ADAPTER
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Execution
+from gitswarm.records.json_schema import json_schema
 from gitswarm.specs.compile import Prompt
 from gitswarm.testing.orders import MARK, SECRET, SeenStep, allow, living, watch
 from tests.loopback.api import Model
@@ -31,7 +31,7 @@ KEY = "sk-proj-planted-0123456789abcdefghij"
 DIRECT = "gpt-5.5"
 """A model that calls its tools one by one; the others do it from a script of theirs."""
 SCRIPTING = "gpt-6-sol"
-SCHEMA: Mapping[str, Any] = TypeAdapter(Handoff).json_schema()
+SCHEMA: Mapping[str, Any] = json_schema(Handoff)
 
 
 class Stage(Struct, frozen=True):

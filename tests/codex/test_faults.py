@@ -12,6 +12,7 @@ import pytest
 from gitswarm.engines.base import SessionTerms
 from gitswarm.records.event import EventKind
 from gitswarm.records.execution import Result
+from gitswarm.records.record import without_defaults
 from gitswarm.testing.orders import SECRET, SeenStep
 from tests.codex.stage import SCHEMA, Stage
 from tests.loopback.api import Asked, Model, Reply, say
@@ -22,7 +23,9 @@ HANGS = Reply(hang_s=60)
 
 def outcome(seen: SeenStep) -> dict[str, Any]:
     assert seen.done.outcome is not None
-    return seen.done.outcome.model_dump(exclude_defaults=True, exclude={"detail"})
+    found: dict[str, Any] = without_defaults(seen.done.outcome)
+    found.pop("detail", None)
+    return found
 
 
 def detail(seen: SeenStep) -> str:

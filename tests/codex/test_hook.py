@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from pydantic import JsonValue
 
 from gitswarm.engines import hook_client
 from gitswarm.engines.base import SessionTerms
 from gitswarm.engines.codex import engine
 from gitswarm.engines.codex.codex_session import _parts, _reads
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from tests.codex.stage import SCHEMA, SCRIPTING, Stage
 from tests.codex.test_faults import detail, outcome

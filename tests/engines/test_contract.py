@@ -38,7 +38,7 @@ def script_of(orders: Orders, folder: Path) -> Script:
             entry["hang"] = True
         case _:
             entry["envelope"] = dict(orders.handoff)
-    return Script.model_validate({"steps": {"one/work": {name: said for name, said in entry.items() if said}}})
+    return Script.from_plain({"steps": {"one/work": {name: said for name, said in entry.items() if said}}})
 
 
 class StubContract(EngineContract):

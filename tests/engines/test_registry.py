@@ -39,19 +39,16 @@ NAMES_OF_OTHERS = {
 WORKING = """
 from gitswarm.engines.adapter import EngineAdapter, ProgramSection
 from gitswarm.engines.claude.claude_code import CAPABILITIES
-from gitswarm.records.record import WrittenSection
+from gitswarm.records.record import Record
 
-class Settings(WrittenSection):
+class Settings(Record):
     speed: int = 1
-
-class Section(ProgramSection, Settings):
-    pass
 
 class Adapter(EngineAdapter):
     short_name = "NAME"
     modes = {"far": CAPABILITIES}
     providers = ("them", "others")
-    section, settings = Section, Settings
+    section, settings = ProgramSection, Settings
     inherits = ("THEIR_",)
 
     def open(self, mode, setup):
@@ -114,9 +111,9 @@ def test_what_tab_knows_of_a_built_in_engine_is_what_it_says(name: str) -> None:
     adapter = adapter_of(name)
 
     assert (adapter.short_name, tuple(adapter.modes)) == (name, BUILT_IN[name].modes)
-    assert tuple(adapter.section.model_fields) == BUILT_IN[name].keys
+    assert adapter.configuration.__struct_fields__ == BUILT_IN[name].keys
     assert adapter_of(adapter.engine_id) is adapter
-    assert set(adapter.settings.model_fields) <= set(adapter.section.model_fields)
+    assert set(adapter.settings.__struct_fields__) <= set(adapter.configuration.__struct_fields__)
 
 
 @pytest.mark.usefixtures("site")
@@ -151,7 +148,7 @@ def test_its_section_is_validated_as_any_other() -> None:
     assert (access.env, access.cli) == ({"THEIR_KEY": "k", "A": "b"}, "/x")
     keys = [".".join(key) for key in known_keys(config_with(known_names()))]
     assert [key for key in keys if "bolt" in key] == [
-        f"engines.bolt.{key}" for key in ("speed", "mode", "env", "cli")
+        f"engines.bolt.{key}" for key in ("mode", "env", "cli", "speed")
     ]
     for wrong, told in (
         ("{mode: near}", "engines.bolt.mode: there is no mode 'near' (known: far, stub)"),

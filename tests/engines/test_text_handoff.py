@@ -37,7 +37,7 @@ def test_an_object_alone_or_in_a_block_at_the_end_is_one(text: str, before: str)
         ("[" * 100_000, "it is not one JSON object alone"),
         ("[1]", "it has no status"),
         ('{"summary": "did it"}', "it has no status"),
-        ('{"status": "VERIFIED", "concerns": [1]}', "it is not valid: concerns.0: Input should be a valid string"),
+        ('{"status": "VERIFIED", "concerns": [1]}', "it is not valid: concerns.0: expected a text: '1'"),
     ],
 )
 def test_anything_else_is_none_and_says_why(text: str, problem: str) -> None:

@@ -136,7 +136,7 @@ HONEST: dict[str, tuple[Handoff, Facts]] = {
     "a renamed test file": (Handoff(summary=DONE), Facts(CODE, cases=cases(("tests/test_new.py", 3, 3)))),
     "fewer tests told by another tool": (
         Handoff(summary=DONE),
-        Facts(CODE, check=ran(report(5)), previous=ran(report(9).model_copy(update={"source": "junit"}))),
+        Facts(CODE, check=ran(report(5)), previous=ran(replace(report(9), source="junit"))),
     ),
     "fewer tests in an output that was cut": (
         Handoff(summary=DONE),

@@ -89,7 +89,7 @@ class Stage(Struct, frozen=True):
     def engine(self, model: Model, **section: object) -> Engine:
         adapter = adapter_of("gemini")
         written = {"mode": "cli", "cli": str(FETCHED), "attempts": 1, **section}
-        configured = adapter.configuration.model_validate(written)
+        configured = adapter.configuration.from_plain(written)
         env = {**self.env, **access(self.loopback.play(self.scenario, model))}
         setup = EngineSetup("gemini", _now, adapter.frozen(configured), adapter.access(configured, env), PRICES.get)
         return adapter.open("cli", setup)

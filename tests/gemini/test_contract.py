@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
 
 from gitswarm.engines.registry import adapter_of
+from gitswarm.records.json_value import JsonValue
 from gitswarm.testing import EngineContract, EngineFixture, Orders
 from tests.gemini.conftest import FETCHED, access
 from tests.loopback.api import RESULT_TOOL, Asked, Model, Reply, Text, Use, say, use

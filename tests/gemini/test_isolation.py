@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
 
 from gitswarm.engines.base import RouteTerms
 from gitswarm.engines.gemini.settings_home import SettingsHome, as_prompt
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import RouteQuestion
 from tests.gemini.conftest import Stage
 from tests.loopback.api import say

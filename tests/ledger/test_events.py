@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
+from msgspec.structs import replace
 
 from gitswarm.ledger.journal import current, payload_problems, read_lines
 from gitswarm.records.event import Event, EventKind, LoggedEvent
+from gitswarm.records.json_value import JsonValue
 from tests.event_order import order_problems
 from tests.tables import table
 
@@ -136,5 +137,5 @@ def test_a_line_that_is_no_event_is_passed_over(line: bytes) -> None:
 
 def test_text_with_odd_line_separators_stays_one_line() -> None:
     (event,) = stream("run_created")
-    odd = event.model_copy(update={"payload": {"message": "a\nb\rc\u2028d\u0085e\x0bf"}})
+    odd = replace(event, payload={"message": "a\nb\rc\u2028d\u0085e\x0bf"})
     assert read_lines(odd.to_line()) == [odd]

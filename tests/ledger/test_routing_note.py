@@ -7,6 +7,7 @@ import subprocess
 
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gitswarm.ledger.reading import decision_line, is_corrupt, parse_note, render_entry
 from gitswarm.records.routing import (
@@ -71,13 +72,12 @@ def decisions(draw: st.DrawFn) -> Decision:
     reason = draw(TEXTS)
     trace = ConditionTrace(expression=draw(TEXTS), target="done", value=draw(TEXTS), error=draw(TEXTS))
     gone = Elimination(candidate_id="terminate", reason=draw(TEXTS))
-    return DECISION.model_copy(
-        update={
-            "reason": reason,
-            "from_step": draw(st.sampled_from([None, "critique_code"])),
-            "to_step": draw(st.sampled_from([None, "implement", "a" * 64])),
-            "explanation": Explanation(conditions=(trace,), eliminated=(gone,)),
-        }
+    return replace(
+        DECISION,
+        reason=reason,
+        from_step=draw(st.sampled_from([None, "critique_code"])),
+        to_step=draw(st.sampled_from([None, "implement", "a" * 64])),
+        explanation=Explanation(conditions=(trace,), eliminated=(gone,)),
     )
 
 
@@ -108,14 +108,14 @@ def test_an_entry_is_a_readable_line_and_its_json_indented_below() -> None:
     ],
 )
 def test_the_readable_line_names_start_and_end(from_step: str | None, to_step: str | None, line: str) -> None:
-    assert decision_line(DECISION.model_copy(update={"from_step": from_step, "to_step": to_step})) == line
+    assert decision_line(replace(DECISION, from_step=from_step, to_step=to_step)) == line
 
 
 @settings(deadline=None, max_examples=200, phases=PHASES)
 @given(decisions())
-@example(DECISION.model_copy(update={"reason": "two  spaces,   three, and a trailing one "}))
-@example(DECISION.model_copy(update={"reason": "x" * 200}))
-@example(DECISION.model_copy(update={"reason": "a line separator\u2028 and a next line\u0085 in the text"}))
+@example(replace(DECISION, reason="two  spaces,   three, and a trailing one "))
+@example(replace(DECISION, reason="x" * 200))
+@example(replace(DECISION, reason="a line separator\u2028 and a next line\u0085 in the text"))
 def test_what_is_written_is_read_again(decision: Decision) -> None:
     assert parse_note(render_entry(decision)) == [decision]
 
@@ -135,14 +135,14 @@ def test_a_newer_decision_leaves_what_stands_there_as_it_is(first: Decision, sec
 
 @settings(deadline=None, max_examples=200, phases=PHASES)
 @given(decisions())
-@example(DECISION.model_copy(update={"reason": "0" * 37 + "\N{SINHALA SIGN AL-LAKUNA}"}))
+@example(replace(DECISION, reason="0" * 37 + "\N{SINHALA SIGN AL-LAKUNA}"))
 def test_no_line_is_wider_than_a_terminal_shows_in_git_log_but_for_long_words(decision: Decision) -> None:
     wide = [line for line in render_entry(decision).decode().split("\n") if min(len(line), columns(line)) > WIDTH]
     assert [line for line in wide if " " in line.removeprefix("  ")] == []
 
 
 def test_the_note_reads_the_same_through_git_notes_show(project: Project) -> None:
-    awkward = DECISION.model_copy(update={"reason": "two  spaces and 日本語 " + "x" * 100})
+    awkward = replace(DECISION, reason="two  spaces and 日本語 " + "x" * 100)
     note = render_entry(DECISION) + render_entry(awkward)
     blob = _stored(project, note)
     project.git("notes", "add", "-C", blob, "HEAD")

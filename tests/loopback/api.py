@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct, field
-from pydantic import JsonValue
+
+from gitswarm.records.json_value import JsonValue
 
 RESULT_TOOL = "StructuredOutput"
 """Name of the tool by which the real CLI asks for structured output."""

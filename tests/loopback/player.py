@@ -7,10 +7,10 @@ import re
 import threading
 
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Status
+from gitswarm.records.json_value import JsonValue
 from gitswarm.specs.script import Script, ScriptEntry
 from tests.loopback.api import Asked, Reply, Text, Use, say, use
 
@@ -88,4 +88,4 @@ def handed_over(entry: ScriptEntry) -> dict[str, JsonValue]:
         blockers=entry.blockers or (),
         routing=entry.routing,
     )
-    return handoff.model_dump(mode="json", exclude_none=True)
+    return {name: value for name, value in handoff.to_plain().items() if value is not None}

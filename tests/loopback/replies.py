@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
-
+from gitswarm.records.json_value import JsonValue
 from tests.loopback.api import Asked, Model, Reply, Text, say, use
 
 

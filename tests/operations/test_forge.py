@@ -506,9 +506,9 @@ def test_what_a_file_of_feedback_says(text: str, items: list[FeedbackItem]) -> N
         (" \n", "f.md: nothing is said in it"),
         ("[]", "f.md: nothing is said in it"),
         ("[1", "f.md:1: not JSON: "),
-        ('[{"txt": "x"}]', "f.md: 0.text: Field required"),
-        ('[{"id": "\\u200b", "text": "x"}]', "f.md: id: String should have at least 1 character"),
-        ('{"comments": []}', "f.md: Input should be a valid list"),
+        ('[{"txt": "x"}]', "f.md: items.0.txt: unknown key (did you mean 'text'?)"),
+        ('[{"id": "\\u200b", "text": "x"}]', "f.md: items.0.id: is empty"),
+        ('{"comments": []}', "f.md: items: expected a list"),
         ('[{"id": "A", "text": "x"}, {"id": "A", "text": "y"}]', "f.md: "),
     ],
 )

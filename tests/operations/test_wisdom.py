@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gitswarm.ledger.scent_trail import scent_trail
 from gitswarm.records.guidance import Learning, RunWisdom, ScentTrail, SharedLesson
@@ -320,7 +321,7 @@ def test_a_ref_that_leads_elsewhere_says_how_to_get_rid_of_it(taught: Project) -
 
 
 def lesson(run: int, text: str, **more: Any) -> RunWisdom:
-    found = Learning.model_validate(learning(text, **more))
+    found = Learning.from_plain(learning(text, **more))
     name = f"run-20260101-000000-{run:06}"
     return RunWisdom(run_id=name, date="", flows=(), base="", outcome="landed", learnings=(found,))
 
@@ -352,7 +353,7 @@ def test_at_most_twelve_lessons_are_told() -> None:
 
 def test_as_many_lessons_as_fit_are_told() -> None:
     shared = SharedLesson(run="r", runs=1, kind="keep", confidence="low", scope=("a",), lesson="x" * 100)
-    endless = shared.model_copy(update={"scope": ("a" * 1000,)})
+    endless = replace(shared, scope=("a" * 1000,))
     packed = pack_trail(ScentTrail(lessons=(endless, *(shared,) * 4)), 500)
     assert packed.count("> {") == 2
     assert packed.endswith("\n\n[CONTEXT_TRUNCATED] 2 of 5 lessons")

@@ -16,6 +16,7 @@ import pytest
 
 from gitswarm.cli.run_execution import StopFlag
 from gitswarm.engines.stub import put_files
+from gitswarm.records.record import without_defaults
 from gitswarm.records.safety import SecretRules
 from gitswarm.runner.recorded_script import to_yaml
 from gitswarm.safety.redact.redactor import Redactor
@@ -342,7 +343,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
 def test_content_in_base64_is_read_from_where_it_is_frozen() -> None:
     def frozen(content: bytes) -> bytes:
         file = LeftFile(base64=base64.b64encode(content).decode())
-        return LeftFile.model_validate(redactor.scrub_json(file.model_dump(mode="json", exclude_unset=True))).content
+        return LeftFile.from_plain(redactor.scrub_json(without_defaults(file))).content
 
     redactor = Redactor(SecretRules(), {})
     picture = hashlib.sha256(b"picture").digest()

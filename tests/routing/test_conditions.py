@@ -8,8 +8,8 @@ from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import ConditionTrace
 from gitswarm.routing import conditions
 from gitswarm.routing.conditions import condition_problem, evaluate

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-from pydantic import JsonValue
+from msgspec.structs import replace
 
 from gitswarm.errors import SpecError
 from gitswarm.records.execution import Result, Status
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.record import pretty_json
 from gitswarm.records.routing import Action, Choice, ConditionTrace, LoopState, RoutingSource
 from gitswarm.resources import bundled
@@ -24,7 +25,7 @@ from gitswarm.specs.flow import Branch, Flow, Microloop
 from gitswarm.specs.library import Library, load_library
 from tests.tables import table
 
-FLOW = Flow.model_validate(
+FLOW = Flow.from_plain(
     {
         "id": "f",
         "steps": [
@@ -319,7 +320,7 @@ def test_every_condition_of_a_branch_is_traced() -> None:
 
 
 def test_a_missing_field_is_an_error_in_the_trace_and_the_next_condition_decides() -> None:
-    routing = Branch.model_validate(
+    routing = Branch.from_plain(
         {
             "kind": "branch",
             "when": [{"if": "evidence.lint.passed", "next": "done"}, {"if": "true", "next": "report"}],
@@ -336,8 +337,8 @@ def test_a_missing_field_is_an_error_in_the_trace_and_the_next_condition_decides
 
 
 def with_routing(step_id: str, routing: Branch | Microloop) -> Flow:
-    steps = tuple(step.model_copy(update={"routing": routing}) if step.id == step_id else step for step in FLOW.steps)
-    return FLOW.model_copy(update={"steps": steps})
+    steps = tuple(replace(step, routing=routing) if step.id == step_id else step for step in FLOW.steps)
+    return replace(FLOW, steps=steps)
 
 
 @table(
@@ -354,13 +355,13 @@ def test_a_decision_of_a_loop_carries_its_state(executed: str, loop_state: LoopS
 
 
 def test_a_branch_without_default_goes_on_to_the_following_step() -> None:
-    routing = Branch.model_validate({"kind": "branch", "when": [{"if": "false", "next": "done"}]})
+    routing = Branch.from_plain({"kind": "branch", "when": [{"if": "false", "next": "done"}]})
     choice = after("write critique test", Outcome(), with_routing("test", routing))
     assert (choice.to_step, choice.reason) == ("report", "no condition holds: default")
 
 
 def test_a_branch_at_the_end_of_a_flow_ends_it_and_does_not_speak_of_its_maximum() -> None:
-    flow = Flow.model_validate(
+    flow = Flow.from_plain(
         {
             "id": "f",
             "steps": [
@@ -378,7 +379,7 @@ def test_a_branch_at_the_end_of_a_flow_ends_it_and_does_not_speak_of_its_maximum
 
 
 def test_two_conditions_with_one_target_are_one_candidate_with_the_reason_that_holds() -> None:
-    routing = Branch.model_validate(
+    routing = Branch.from_plain(
         {"kind": "branch", "when": [{"if": "true", "next": "done"}, {"if": "false", "next": "done"}]}
     )
     choice = after("write critique test", Outcome(), with_routing("test", routing))
@@ -459,7 +460,7 @@ def test_loops_that_overlap_do_not_begin_each_other_anew() -> None:
     first = {"kind": "branch", "when": [{"if": "true", "next": "s0"}], "max_iterations": 2}
     second = {"kind": "branch", "when": [{"if": "true", "next": "s1"}], "max_iterations": 2}
     steps: list[dict[str, object]] = [{"id": "s0"}, {"id": "s1", "routing": first}, {"id": "s2", "routing": second}]
-    flow = Flow.model_validate({"id": "f", "steps": [{**step, "station": "s"} for step in steps]})
+    flow = Flow.from_plain({"id": "f", "steps": [{**step, "station": "s"} for step in steps]})
     executed: list[str] = []
     choice = start(flow)
     while choice.to_step is not None and len(executed) < 40:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
+from msgspec.structs import replace
+
 from gitswarm.records.execution import Result, Status
 from gitswarm.records.routing import Choice, ForkState, HumanPolicy
 from gitswarm.routing.choices import ForkBranch, Progress, Rules, Situation
@@ -36,7 +38,7 @@ MET = {
 
 
 def join(strategy: str, quorum: int | None = None) -> Join:
-    return Join.model_validate(
+    return Join.from_plain(
         {"kind": "join", "join_from": ["left", "right"], "join_strategy": strategy, "join_quorum": quorum}
     )
 
@@ -111,7 +113,7 @@ def test_what_is_not_good_enough_is_executed_again(strategy: str, letters: str, 
 def test_the_others_are_ended_when_nothing_depends_on_them(
     strategy: str, policy: str, letters: str, *, over: bool
 ) -> None:
-    fork = specs.Fork.model_validate({"kind": "fork", "fork_targets": ["left", "right"], "on_failure": policy})
+    fork = specs.Fork.from_plain({"kind": "fork", "fork_targets": ["left", "right"], "on_failure": policy})
     assert is_decided(fork, join(strategy), pair(letters)) is over
 
 
@@ -132,7 +134,7 @@ def test_only_a_join_of_all_is_no_better_than_the_worst(strategy: str, letters: 
 def flow(strategy: str = "all_complete", policy: str = "wait", **more: str) -> Flow:
     fork = {"kind": "fork", "fork_targets": ["left", "right"], "on_failure": policy}
     joining = {"kind": "join", "join_from": ["left", "right"], "join_strategy": strategy}
-    return Flow.model_validate(
+    return Flow.from_plain(
         {
             "id": "f",
             "steps": [
@@ -179,7 +181,7 @@ def gist(choice: Choice) -> tuple[str, str | None, tuple[str, ...]]:
 def test_a_fork_leads_to_all_its_targets() -> None:
     choice = decide(situation("begin"))
     assert gist(choice) == ("fork:left+right", "left", ("left", "right"))
-    assert choice.fork == FORK.model_copy(update={"commit": None})
+    assert choice.fork == replace(FORK, commit=None)
 
 
 def test_a_fork_that_is_skipped_by_hand_forks_all_the_same() -> None:
@@ -200,7 +202,7 @@ def test_together_they_lead_to_the_join() -> None:
 
 
 def test_what_a_rollback_took_back_is_executed_anew() -> None:
-    fork = FORK.model_copy(update={"void": ("u",)})
+    fork = replace(FORK, void=("u",))
     assert gist(decide(situation("left", pair("VU"), fork=fork))) == ("fork:right", "right", ("right",))
 
 
@@ -208,7 +210,7 @@ def test_a_failed_branch_ends_the_run_and_only_it_is_tried_again() -> None:
     choice = decide(situation("right", pair("FV")))
     assert (choice.candidate_id, choice.failed, choice.to_step) == ("terminate", True, None)
     assert choice.resume_at is not None
-    assert choice.resume_at.fork == FORK.model_copy(update={"pending": ("left",), "void": ("f",)})
+    assert choice.resume_at.fork == replace(FORK, pending=("left",), void=("f",))
 
 
 def test_a_branch_that_is_not_good_enough_makes_the_run_wait() -> None:
@@ -216,7 +218,7 @@ def test_a_branch_that_is_not_good_enough_makes_the_run_wait() -> None:
     assert choice.candidate_id == "pause"
     assert [candidate.candidate_id for candidate in choice.candidates] == ["pause", "escalate", "advance:both"]
     assert choice.resume_at is not None
-    assert choice.resume_at.fork == FORK.model_copy(update={"pending": ("right",), "void": ("b",)})
+    assert choice.resume_at.fork == replace(FORK, pending=("right",), void=("b",))
 
 
 def test_nobody_waits_in_autopilot_without_a_clarifier() -> None:
@@ -242,10 +244,10 @@ def test_the_first_that_is_complete_leads_to_the_join() -> None:
 
 
 def test_a_flow_that_follows_a_failure_knows_the_way_back_into_the_fork() -> None:
-    after = Flow.model_validate({"id": "after", "steps": [{"id": "tidy", "station": "s"}]})
+    after = Flow.from_plain({"id": "after", "steps": [{"id": "tidy", "station": "s"}]})
     graph = flow(on_failure="after")
     rules = Rules(flows={"f": graph, "after": after})
     choice = decide(situation("right", pair("VF"), graph=graph, rules=rules))
     assert (choice.candidate_id, choice.to_step) == ("inject:after", "tidy")
     back = choice.stack[-1].back
-    assert (back.failed, back.fork) == (True, FORK.model_copy(update={"pending": ("right",), "void": ("f",)}))
+    assert (back.failed, back.fork) == (True, replace(FORK, pending=("right",), void=("f",)))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
+from msgspec.structs import replace
 
 from gitswarm.records.execution import Result
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import ReceiptRouting
 from gitswarm.records.routing import LoopState
 from gitswarm.routing.loops import LoopVerdict, UncommittedExecution, judge_microloop, loop_state, receipt_routing
 from gitswarm.specs.flow import Flow, Microloop
 from tests.tables import table
 
-FLOW = Flow.model_validate(
+FLOW = Flow.from_plain(
     {
         "id": "f",
         "steps": [
@@ -46,7 +47,7 @@ def history(text: str) -> list[UncommittedExecution]:
     return [UncommittedExecution(word.rstrip("!~"), results.get(word[-1], Result.SUCCEEDED)) for word in text.split()]
 
 
-LOOP = Microloop(kind="microloop", loop_target="write", max_iterations=3)
+LOOP = Microloop(loop_target="write", max_iterations=3)
 
 
 @table(
@@ -108,14 +109,14 @@ def test_success_is_named_before_no_further_help_and_that_before_the_maximum(
 
 
 def test_a_flow_may_name_another_field_and_other_values_of_success() -> None:
-    loop = LOOP.model_copy(update={"loop_condition_field": "confidence", "loop_success_values": ("high", "medium")})
+    loop = replace(LOOP, loop_condition_field="confidence", loop_success_values=("high", "medium"))
     state = LoopState(iteration=1, max_iterations=3)
     said: dict[str, JsonValue] = {"status": "VERIFIED", "confidence": "medium"}
     assert judge_microloop(loop, state, said, {}) == LoopVerdict(again=False, reason="confidence:medium")
 
 
 def test_a_field_that_nobody_filled_in_is_no_success() -> None:
-    loop = LOOP.model_copy(update={"loop_condition_field": "severity", "loop_success_values": ("None", "none")})
+    loop = replace(LOOP, loop_condition_field="severity", loop_success_values=("None", "none"))
     state = LoopState(iteration=1, max_iterations=3)
     assert judge_microloop(loop, state, {}, {}) == LoopVerdict(again=True, reason="loop_iteration:1")
 
@@ -174,7 +175,7 @@ def test_a_step_that_closes_no_loop_has_no_loop_state(step: str) -> None:
 
 
 def test_a_step_may_loop_to_itself() -> None:
-    flow = Flow.model_validate(
+    flow = Flow.from_plain(
         {
             "id": "f",
             "steps": [
@@ -196,14 +197,14 @@ def test_a_step_may_loop_to_itself() -> None:
 def test_the_receipt_counts_iterations_from_zero_and_names_the_decision(verdict: LoopVerdict, decision: str) -> None:
     state = LoopState(iteration=2, max_iterations=3)
     reason = "loop_iteration:1" if verdict.again else verdict.reason
-    expected = ReceiptRouting.model_validate(
+    expected = ReceiptRouting.from_plain(
         {"loop_iteration": 1, "max_iterations": 3, "decision": decision, "reason": reason}
     )
     assert receipt_routing(FLOW, "critique", 1, state, verdict) == expected
 
 
 def test_the_receipt_of_a_critic_at_the_end_of_its_flow_says_terminate() -> None:
-    flow = FLOW.model_copy(update={"steps": FLOW.steps[:4]})
+    flow = replace(FLOW, steps=FLOW.steps[:4])
     state = LoopState(iteration=1, max_iterations=3)
     said = receipt_routing(flow, "critique", 0, state, LoopVerdict(again=False, reason="status:VERIFIED"))
     assert said is not None

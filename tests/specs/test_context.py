@@ -52,7 +52,7 @@ def test_the_less_important_go_first_and_of_those_the_older() -> None:
     assert [line.split()[1] for line in lines[:-1]] == ["critic", "new", "last"]
     note = "[CONTEXT_TRUNCATED] 3 of 5 earlier steps; left out: 1 HIGH, 1 LOW"
     assert lines[-1] == f"{note}: old (35 characters), infra (37 characters)"
-    assert packed.use.model_dump() == {
+    assert packed.use.to_plain() == {
         "profile": "lean",
         "budget_chars": 3 * size,
         "chars_used": len(packed.text),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from gitswarm.records.gate_decision import (
     DeployDecision,
@@ -16,6 +15,7 @@ from gitswarm.records.gate_decision import (
     unanswered,
 )
 from gitswarm.records.guidance import Learnings, Proposals
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.record import Record
 from gitswarm.records.worklists import PullRequestStatus, ReviewWorklist, count_worklist
 from tests.tables import table
@@ -35,12 +35,12 @@ REFUSED: list[tuple[type[Record], dict[str, Any], str]] = [
     (MergeDecision, {"verdict": "MERGE_WITH_CONDITIONS"}, "and are needed there"),
     (MergeDecision, {"verdict": "BOUNCE_BUILD"}, "BOUNCE_BUILD names no blocker"),
     (MergeDecision, {"verdict": "ESCALATE", "conditions": [CONDITION]}, "ESCALATE names no blocker"),
-    (MergeDecision, {"verdict": "PERHAPS"}, "Input should be 'MERGE'"),
-    (MergeDecision, {"verdict": "MERGE", "blocker": [BLOCKER]}, "Extra inputs are not permitted"),
+    (MergeDecision, {"verdict": "PERHAPS"}, "'PERHAPS' is not an allowed value"),
+    (MergeDecision, {"verdict": "MERGE", "blocker": [BLOCKER]}, "unknown key (did you mean 'blockers'?)"),
     (ReviewWorklist, {"items": [ITEM, ITEM]}, "more than once: RW-001"),
     (ReviewWorklist, {"items": [{**ITEM, "status": "resolved"}]}, "'resolution' says how"),
     (ReviewWorklist, {"items": [{**ITEM, "severity": "critical", "blocking": False}]}, "and therefore blocking"),
-    (ReviewWorklist, {"items": [{**ITEM, "id": "RW-1"}]}, "String should match pattern"),
+    (ReviewWorklist, {"items": [{**ITEM, "id": "RW-1"}]}, "'RW-1' is not of the form"),
     (
         PullRequestStatus,
         {"state": "ready", "reason": "r", "replies": [{"to": "c1", "item": "RW-001", "text": "t"}] * 2},
@@ -64,13 +64,13 @@ REFUSED: list[tuple[type[Record], dict[str, Any], str]] = [
         "'revert' is the landed commit",
     ),
     (DeployDecision, {**DEPLOYED, "decision": "INVESTIGATE", "landed": COMMIT}, "'open' says what"),
-    (Learnings, {"learnings": [{**LEARNING, "lesson": "l" * 501}]}, "at most 500 characters"),
-    (Learnings, {"learnings": [{**LEARNING, "id": f"LN-{n:03}"} for n in range(13)]}, "at most 12 items"),
+    (Learnings, {"learnings": [{**LEARNING, "lesson": "l" * 501}]}, "501 characters, at most 500"),
+    (Learnings, {"learnings": [{**LEARNING, "id": f"LN-{n:03}"} for n in range(13)]}, "has 13, at most 12"),
     (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": "../x", "new": "n"}]}]}, "not a path inside"),
     (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": "/x", "new": "n"}]}]}, "not a path inside"),
     (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": ".git/config", "new": "n"}]}]}, "not a path inside"),
     (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": "x", "old": "n", "new": "n"}]}]}, "changes nothing"),
-    (Proposals, {"proposals": [{**PROPOSAL, "edits": []}]}, "at least 1 item"),
+    (Proposals, {"proposals": [{**PROPOSAL, "edits": []}]}, "needs at least 1, has 0"),
 ]
 
 FINE: list[tuple[type[Record], dict[str, Any]]] = [
@@ -90,14 +90,14 @@ FINE: list[tuple[type[Record], dict[str, Any]]] = [
 def test_an_artifact_that_contradicts_itself_is_refused(
     schema: type[Record], content: dict[str, Any], problem: str
 ) -> None:
-    with pytest.raises(ValidationError) as caught:
-        schema.model_validate(content)
+    with pytest.raises(MistakesError) as caught:
+        schema.from_plain(content)
     assert problem in str(caught.value)
 
 
 @table(("schema", "content"), FINE)
 def test_one_that_does_not_is_read_and_written_as_it_is(schema: type[Record], content: dict[str, Any]) -> None:
-    read = schema.model_validate(content)
+    read = schema.from_plain(content)
     assert schema.from_json(read.to_json()) == read
 
 
@@ -117,7 +117,7 @@ def test_one_that_does_not_is_read_and_written_as_it_is(schema: type[Record], co
 def test_what_is_pending_is_counted_over_every_version_of_the_list(
     earlier: list[list[dict[str, Any]]], now: list[dict[str, Any]], expected: tuple[object, ...]
 ) -> None:
-    lists = [ReviewWorklist.model_validate({"items": items}) for items in (*earlier, now)]
+    lists = [ReviewWorklist.from_plain({"items": items}) for items in (*earlier, now)]
     counted = count_worklist(lists[-1], lists[:-1])
     assert (counted.total, counted.pending, counted.pending_blocking, counted.lost) == expected
 
@@ -135,11 +135,11 @@ def test_what_is_pending_is_counted_over_every_version_of_the_list(
 def test_a_verdict_answers_every_open_blocking_finding(decision: dict[str, Any], passed_over: list[str]) -> None:
     blocking = {"audit": "a", "fact": "f", "blocking": True}
     findings = [
-        GateFinding.model_validate({**blocking, "id": "CE-1", "outcome": "open"}),
-        GateFinding.model_validate({**blocking, "id": "CE-2", "outcome": "fixed"}),
-        GateFinding.model_validate({**blocking, "id": "CE-3", "outcome": "open", "blocking": False}),
+        GateFinding.from_plain({**blocking, "id": "CE-1", "outcome": "open"}),
+        GateFinding.from_plain({**blocking, "id": "CE-2", "outcome": "fixed"}),
+        GateFinding.from_plain({**blocking, "id": "CE-3", "outcome": "open", "blocking": False}),
     ]
-    found = unanswered(MergeDecision.model_validate(decision), findings)
+    found = unanswered(MergeDecision.from_plain(decision), findings)
     assert [finding.id for finding in found] == passed_over
 
 

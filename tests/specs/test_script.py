@@ -66,7 +66,7 @@ def script(text: str = SCRIPT) -> Script:
     ],
 )
 def test_a_step_plays_its_entries_in_order(flow: str, step: str, execution: int, entry: ScriptEntry) -> None:
-    assert script().entry(flow, step, execution).model_dump() == entry.model_dump()
+    assert script().entry(flow, step, execution) == entry
 
 
 @table(("flow", "summary"), [("build", "fine"), ("plan", "planned"), ("gate", "anywhere")])
@@ -101,8 +101,7 @@ steps:
       blockers: [key]
 """
     before = script(text)
-    frozen = before.model_dump_json(exclude_unset=True).encode()
-    assert Script.from_json(frozen).model_dump() == before.model_dump()
+    assert Script.from_json(before.to_json()) == before
 
 
 @table(
@@ -119,7 +118,7 @@ steps:
         ),
         ("default: {delay_ms: -1}", "1: default.delay_ms: has to be at least 0, not -1"),
         ('default: {files: {"RUN_BASE/.": x}}', "1: default.files.RUN_BASE/.: not a path of a file"),
-        ("default: {files: {x: {link: ''}}}", "1: default.files.x.link: String should match pattern '^[^\\x00]+$'"),
+        ("default: {files: {x: {link: ''}}}", "1: default.files.x.link: '' is not of the form ^[^\\x00]+$"),
         ("step: {}", "1: unknown key 'step' (did you mean 'steps'?)"),
         ("- fix", "1: expected a mapping with default, steps"),
     ],

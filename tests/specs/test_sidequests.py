@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
 
 from gitswarm.errors import SpecError
+from gitswarm.records.json_value import JsonValue
 from gitswarm.resources import bundled
 from gitswarm.routing.conditions import evaluate
 from gitswarm.runner.specs import checked_sidequest

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gitswarm.errors import SpecError
-from gitswarm.specs.flow import Flow
-from gitswarm.specs.yaml_source import did_you_mean, parse_yaml, validate
+from gitswarm.records.text import did_you_mean
+from gitswarm.specs.flow import Flow, Linear, Microloop
+from gitswarm.specs.yaml_source import parse_yaml, validate
 from tests.tables import table
 
 FLOW = """\
@@ -33,9 +34,9 @@ def problems_of(text: str) -> list[str]:
 
 def test_a_sound_flow_becomes_a_model() -> None:
     flow = validate(parse_yaml("hello.yaml", FLOW), Flow)
-    assert [(step.id, step.station, step.routing.kind) for step in flow.steps] == [
-        ("write", "code-implementer", "linear"),
-        ("critique", "code-critic", "microloop"),
+    assert [(step.id, step.station, type(step.routing)) for step in flow.steps] == [
+        ("write", "code-implementer", Linear),
+        ("critique", "code-critic", Microloop),
     ]
 
 
@@ -174,8 +175,8 @@ def test_a_command_that_is_neither_a_name_nor_a_line_is_one_problem() -> None:
 def test_all_problems_are_told_at_once() -> None:
     text = "id: a\ntitel: b\nsteps:\n  - id: x\n    station: s\n    stations: t\n"
     assert problems_of(text) == [
-        "hello.yaml:6: unknown key 'steps.0.stations' (did you mean 'station'?)",
         "hello.yaml:2: unknown key 'titel' (did you mean 'title'?)",
+        "hello.yaml:6: unknown key 'steps.0.stations' (did you mean 'station'?)",
     ]
 
 

@@ -216,7 +216,7 @@ def line(run: Run, finding: Mismatch) -> str:
     path = f"{finding.path.removeprefix(run.layout.base + '/')}: " if finding.path else ""
     mark = "(warning) " if finding.severity == "warning" else ""
     text = f"{finding.step or '-'} {finding.check} {mark}{path}{finding.message}"
-    text = re.sub(r"Invalid JSON: .*", "Invalid JSON", text)
+    text = re.sub(r"it is no JSON: .*", "it is no JSON", text)
     text = re.sub(r"\b[0-9a-f]{12,41}\b", "ID", text.replace(run.run, "RUN"))
     return re.sub(r"\brun-\d[\d-]+-[0-9a-f]{6}\b", "OTHER", re.sub(r"_ms \d+, the files say \d+", "_ms", text))
 

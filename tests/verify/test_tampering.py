@@ -107,19 +107,19 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "receipt: no JSON": (
         put(RECEIPT, b'{"engine": '),
         [
-            f"small/write@1 schemas {RECEIPT}: Invalid JSON",
+            f"small/write@1 schemas {RECEIPT}: it is no JSON",
         ],
     ),
     "receipt: not UTF-8": (
         put(RECEIPT, b'{"engine": "\xff"}'),
         [
-            f"small/write@1 schemas {RECEIPT}: Invalid JSON",
+            f"small/write@1 schemas {RECEIPT}: it is no JSON",
         ],
     ),
     "receipt: a list nested too deeply": (
         put(RECEIPT, b"[" * 100000),
         [
-            f"small/write@1 schemas {RECEIPT}: Invalid JSON",
+            f"small/write@1 schemas {RECEIPT}: it is no JSON",
         ],
     ),
     "receipt: removed": (
@@ -169,13 +169,13 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "evidence: garbled": (
         changed(EVIDENCE, '"diff"', '"dif"'),
         [
-            "small/write@1 schemas small/evidence/write.json: diff: Field required",
+            "small/write@1 schemas small/evidence/write.json: dif: unknown key (did you mean 'diff'?)",
         ],
     ),
     "transcript: no JSON": (
         put(TRANSCRIPT, b"hello\n"),
         [
-            f"small/write@1 schemas {TRANSCRIPT}: line 1: Invalid JSON",
+            f"small/write@1 schemas {TRANSCRIPT}: line 1: it is no JSON",
         ],
     ),
     "transcript: torn": (
@@ -255,7 +255,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "events: torn": (
         changed(EVENTS, "}\n", '}\n{"run_id"'),
         [
-            f"small/write@1 schemas {EVENTS}: line 2: Invalid JSON",
+            f"small/write@1 schemas {EVENTS}: line 2: it is no JSON",
         ],
     ),
     "events: a duration": (
@@ -287,7 +287,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "spec: garbled": (
         changed("spec.json", '"flows"', '"flaws"', "run"),
         [
-            "run schemas spec.json: flows: Field required",
+            "run schemas spec.json: flaws: unknown key (did you mean 'flows'?)",
         ],
     ),
     "frozen flow: another station": (
@@ -301,7 +301,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "frozen station: a field less": (
         changed("specs/stations/code-critic.json", '"category"', '"kategory"', "run"),
         [
-            "run schemas specs/stations/code-critic.json: category: Field required",
+            "run schemas specs/stations/code-critic.json: kategory: unknown key (did you mean 'category'?)",
             "small/critique@1 paths small/code_critique.md: is not a file of this step",
         ],
     ),

@@ -9,9 +9,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+from msgspec import Meta
 from msgspec.structs import replace
-from pydantic import Field, JsonValue
 
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program, ProgramSection
 from gitswarm.engines.agent_process import AgentProcess, agent_process
@@ -21,21 +22,18 @@ from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Result
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import EngineOutcome, Tokens
-from gitswarm.records.record import WrittenSection
+from gitswarm.records.record import Record
 from gitswarm.records.safety import Deny, Rewrite, Verdict
 
 CAN = replace(SESSION_WORK, output_format=False)
 
 
-class Settings(WrittenSection):
+class Settings(Record):
     """`step_timeout`: seconds that one step may take."""
 
-    step_timeout: float = Field(default=600, gt=0)
-
-
-class Section(ProgramSection, Settings):
-    """`engines.errand`. `cli`: path of the agent."""
+    step_timeout: Annotated[float, Meta(gt=0)] = 600
 
 
 @dataclass
@@ -57,7 +55,7 @@ class ErrandEngine(WithoutModel):
     capabilities: Capabilities = CAN
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
-        started, timeout_s = time.monotonic(), Settings.model_validate(self.setup.settings).step_timeout
+        started, timeout_s = time.monotonic(), Settings.from_plain(self.setup.settings).step_timeout
         deadline = min(started + timeout_s, request.deadline or started + timeout_s)
         recorder, session = Recorder(request, self.setup.clock, emit, "cli-observed"), Session()
         recorder.prompt(request.prompt)
@@ -148,7 +146,7 @@ def program_in(setup: EngineSetup, env: Mapping[str, str]) -> Path:
 class ErrandAdapter(EngineAdapter):
     short_name = "errand"
     modes = {"cli": CAN}
-    section, settings = Section, Settings
+    section, settings = ProgramSection, Settings
     inherits = ("ERRAND_",)
     advised = "cli"
     install = "pip install git-swarm-errand"

@@ -45,7 +45,8 @@ from gitswarm.runner.undo.discard import discard_run
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-    from pydantic import JsonValue
+
+    from gitswarm.records.json_value import JsonValue
 
 _POLL_S = 0.5
 _LOOK_S = 2.0

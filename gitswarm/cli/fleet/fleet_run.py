@@ -46,10 +46,10 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.lease import find_on_hub
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.routing import RoutingMode
+from gitswarm.records.text import nearest
 from gitswarm.runner.hub.queue import Queue, read_queue
 from gitswarm.runner.hub.transfer import hub_for_runs
 from gitswarm.runner.run_processes import refuse_agent
-from gitswarm.specs.yaml_source import nearest
 
 if TYPE_CHECKING:
     from distributed import Client

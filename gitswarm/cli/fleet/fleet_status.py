@@ -43,9 +43,10 @@ from gitswarm.runner.hub.queue import MOST_ATTEMPTS, is_given_up, read_queue
 from gitswarm.runner.hub.transfer import hub_for_runs
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
     from rich.live import Live
     from rich.table import Table
+
+    from gitswarm.records.json_value import JsonValue
 
 QUEUED, NOT_BEGUN, GIVEN_UP = "queued", "not begun", "given up"
 DEFAULT_FLOW = "build"

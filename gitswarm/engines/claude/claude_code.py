@@ -8,32 +8,33 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from msgspec import Meta
 from msgspec.structs import replace
-from pydantic import Field, JsonValue
 
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program, ProgramSection
 from gitswarm.engines.base import SESSION_WORK, EngineAccess
 from gitswarm.processes import CommandLimits, Ending, run_shell
-from gitswarm.records.record import WrittenSection
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.record import Record
 
 if TYPE_CHECKING:
     from gitswarm.engines.claude.engine import ClaudeEngine
 
 
-class ClaudeSettings(WrittenSection):
+class ClaudeSettings(Record):
     """How sessions of Claude are held. `setting_sources`: which of Claude Code's own settings are read (CLAUDE.md,
     hooks and permissions with them); none: the session is told only what git-swarm tells it. `step_timeout`: seconds
     that one step may take. `attempts`: how often a step is tried while the provider fails in a way that may pass."""
 
     setting_sources: tuple[Literal["user", "project", "local"], ...] = ()
     fallback_model: str | None = None
-    step_timeout: float = Field(default=3600, gt=0)
-    attempts: int = Field(default=3, ge=1, le=20)
+    step_timeout: Annotated[float, Meta(gt=0)] = 3600.0
+    attempts: Annotated[int, Meta(ge=1, le=20)] = 3
 
 
-class ClaudeSection(ProgramSection, ClaudeSettings):
+class ClaudeSection(ProgramSection):
     """`env`: for Claude's own processes only; `${NAME}` in a value is the caller's variable. `cli`: path of its
     program. The rest is described in `ClaudeSettings`."""
 
@@ -139,7 +140,7 @@ class ClaudeAdapter(EngineAdapter):
         from gitswarm.engines.claude.provider import ClaudeProfile  # noqa: PLC0415
         from gitswarm.engines.claude.transports import CliTransport, SdkTransport  # noqa: PLC0415
 
-        settings = ClaudeSettings.model_validate(setup.settings)
+        settings = ClaudeSettings.from_plain(setup.settings)
         profile = ClaudeProfile(setup.provider, settings, setup.access, setup.prices)
         return ClaudeEngine(SdkTransport() if mode == "sdk" else CliTransport(), profile, setup.clock)
 
@@ -173,7 +174,7 @@ class ClaudeAdapter(EngineAdapter):
 
     def own_files(self, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
         """Where sessions read the project's own settings: the next one would execute what they say."""
-        reads = {"project", "local"} & set(ClaudeSettings.model_validate(settings).setting_sources)
+        reads = {"project", "local"} & set(ClaudeSettings.from_plain(settings).setting_sources)
         return _READ_BY_ITSELF if reads else ()
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gitswarm.engines.handoff import as_input, as_text
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.text import usd
 
 RESULT_TOOL = "StructuredOutput"

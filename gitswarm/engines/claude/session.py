@@ -322,7 +322,7 @@ class Phases(Struct, frozen=True):
         while True:
             attempt += 1
             phase, conversation = self._attempt(options, limits, usage)
-            outcome, usage = phase.outcome.model_copy(update={"attempts": attempt}), phase.usage
+            outcome, usage = replace(phase.outcome, attempts=attempt), phase.usage
             # Siblings of a fork that fail together do not come back together.
             jitter_s = random.uniform(0, self.wait_s / 2)  # noqa: S311 - no secret
             wait_s = min(_LONGEST_WAIT_S, self.wait_s * 2 ** (attempt - 1)) + jitter_s

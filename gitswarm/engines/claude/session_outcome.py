@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.containment import REFUSED
 from gitswarm.engines.agent_session import SessionEnd, died, may_pass, session_result
@@ -19,6 +18,7 @@ from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import UNKNOWN_TIME, Status, reset_words
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import EngineOutcome, OutcomeKind, Tokens
 from gitswarm.records.record import timestamp
 

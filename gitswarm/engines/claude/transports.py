@@ -15,7 +15,6 @@ from typing import IO, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.containment import UNCONTAINED, Containment, Uncontained
 from gitswarm.engines import hook_client
@@ -26,6 +25,7 @@ from gitswarm.engines.claude.claude_code import INSTALL_SDK, ClaudeSettings
 from gitswarm.engines.claude.messages import SUBAGENT_TOOLS, ProcessExit, SessionEvent, read_line
 from gitswarm.engines.claude.provider import ClaudeProfile, bring_login, config_folder
 from gitswarm.engines.hook_server import HOOK_S, AnswersHooks, hook_command, serve_hooks
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import RouteQuestion
 
 LINE_BYTES = 64 << 20

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.engines.adapter import EngineSetup, KeyedProgramAdapter, Program, ProgramSection, SessionSettings
 from gitswarm.engines.base import SESSION_WORK
 from gitswarm.processes import CommandLimits, run_shell
+from gitswarm.records.json_value import JsonValue
 
 if TYPE_CHECKING:
     from gitswarm.engines.codex.engine import CodexEngine
@@ -29,16 +29,12 @@ _VERSION_S = 20.0
 CAPABILITIES = replace(SESSION_WORK, max_context_tokens=272_000)
 
 
-class CodexSection(ProgramSection, SessionSettings):
-    """`engines.codex`. `cli`: path of the program."""
-
-
 class CodexAdapter(KeyedProgramAdapter):
     short_name = "codex"
     key = KEY
     modes = {"cli": CAPABILITIES}
     providers = ("openai",)
-    section = CodexSection
+    section = ProgramSection
     settings = SessionSettings
     inherits = ("OPENAI_",)
     advised = "cli"
@@ -53,7 +49,7 @@ class CodexAdapter(KeyedProgramAdapter):
     def open(self, mode: str, setup: EngineSetup) -> CodexEngine:
         from gitswarm.engines.codex.engine import CodexEngine  # noqa: PLC0415 - a rehearsal needs none of it
 
-        return CodexEngine(setup, SessionSettings.model_validate(setup.settings), self.engine_id, mode)
+        return CodexEngine(setup, SessionSettings.from_plain(setup.settings), self.engine_id, mode)
 
     def find(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
         del mode

@@ -12,15 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue
-
 from gitswarm.engines.adapter import Prices
 from gitswarm.engines.agent_process import AgentProcess
 from gitswarm.engines.agent_session import token_cost, used_up
 from gitswarm.engines.base import StepRequest
 from gitswarm.engines.hook_server import Answer, Question, asked_call, judged, pre_tool_use_answer, undecided
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
-from gitswarm.records.receipt import Tokens
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.receipt import OutcomeKind, Tokens
 from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 
 _TAIL_BYTES = 1 << 18
@@ -52,7 +51,7 @@ class CodexSession:
         self.text = ""
         self.failure: str | None = None
         self.finished = False
-        self.over: tuple[str, str] | None = None
+        self.over: tuple[OutcomeKind, str] | None = None
         self.broken: Exception | None = None
         self.is_handing_over = False
         self.agent: AgentProcess | None = None

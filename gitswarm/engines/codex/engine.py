@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.containment import Uncontained
 from gitswarm.engines import hook_client
@@ -37,6 +36,7 @@ from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.hook_server import HOOK_S, hook_command, serve_hooks
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import EngineOutcome
 
 _HOME, _SCHEMA = "home", "schema.json"
@@ -123,7 +123,7 @@ class _Turns(Struct, frozen=True):
         """
         attempt = 0
         while True:
-            outcome = self._attempt(session, prompt, limits, options).model_copy(update={"attempts": attempt + 1})
+            outcome = replace(self._attempt(session, prompt, limits, options), attempts=attempt + 1)
             if not waited_for_next(outcome, self.attempts, self.wait_s * 2**attempt, limits, self.emit):
                 return outcome
             attempt += 1

@@ -24,17 +24,12 @@ CAPABILITIES = replace(SESSION_WORK, output_format=False, project_context=True, 
 _INSTALL = "npm install -g @google/gemini-cli"
 
 
-class GeminiSection(ProgramSection, SessionSettings):
-    """`env`: for Gemini's own processes only; `${NAME}` in a value is the caller's variable. `cli`: path of its
-    program. The rest is described in `SessionSettings`."""
-
-
 class GeminiAdapter(KeyedProgramAdapter):
     short_name = "gemini"
     key = KEY
     modes = {"cli": CAPABILITIES}
     providers = ("gemini",)
-    section = GeminiSection
+    section = ProgramSection
     settings = SessionSettings
     inherits = ("GEMINI_", "GOOGLE_")
     advised = "cli"
@@ -49,7 +44,7 @@ class GeminiAdapter(KeyedProgramAdapter):
     def open(self, mode: str, setup: EngineSetup) -> GeminiEngine:
         from gitswarm.engines.gemini.engine import GeminiEngine  # noqa: PLC0415 - a rehearsal needs none of it
 
-        return GeminiEngine(setup, SessionSettings.model_validate(setup.settings), mode)
+        return GeminiEngine(setup, SessionSettings.from_plain(setup.settings), mode)
 
     def find(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
         del mode

@@ -8,13 +8,13 @@ from contextlib import suppress
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.engines.agent_session import died, may_pass
 from gitswarm.engines.gemini.settings_home import TOOLS
 from gitswarm.engines.handoff import as_input, as_text, encodable_input
 from gitswarm.engines.hook_server import Answer, Question, asked_call, judged
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import EngineOutcome
 from gitswarm.records.safety import Allow, Decide, Deny, Rewrite, Verdict
 

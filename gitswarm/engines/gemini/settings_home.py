@@ -17,11 +17,11 @@ from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.containment import Containment
 from gitswarm.engines import hook_client
 from gitswarm.engines.hook_server import HOOK_S, hook_command
+from gitswarm.records.json_value import JsonValue
 
 TOOLS: Mapping[str, str] = {
     "run_shell_command": "Bash",

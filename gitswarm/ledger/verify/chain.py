@@ -211,7 +211,7 @@ def _is_same_envelope(content: bytes | None, original: bytes | None) -> bool:
         envelopes = [Envelope.from_json(found or b"") for found in (content, original)]
     except ValueError:
         return False
-    plain = [envelope.model_dump(exclude=_CONFLICT_FIELDS) for envelope in envelopes]
+    plain = [envelope.to_plain(_CONFLICT_FIELDS) for envelope in envelopes]
     return plain[0] == plain[1]
 
 

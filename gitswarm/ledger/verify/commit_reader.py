@@ -9,6 +9,7 @@ from functools import partial
 from typing import Literal, get_args
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.errors import CorruptError
 from gitswarm.git.object_reader import EMPTY_TREE, GITLINK
@@ -85,7 +86,7 @@ class ChainCommit(Struct, frozen=True):
         return Mismatch(commit=self.id, step=link_name(self.trailers), check=check, path=path, message=message)
 
     def warning(self, check: Check, message: str, path: str | None = None) -> Mismatch:
-        return self.finding(check, message, path).model_copy(update={"severity": "warning"})
+        return replace(self.finding(check, message, path), severity="warning")
 
 
 class Link(ChainCommit, frozen=True):

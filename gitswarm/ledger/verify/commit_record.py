@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-from pydantic import JsonValue
-
 from gitswarm.ledger.derived import (
     changes_fields,
     end_fields,
@@ -23,6 +21,7 @@ from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import ANNOUNCED, END_KINDS, TERMINAL_KINDS, EventKind, LoggedEvent
 from gitswarm.records.execution import Execution, RunStatus, Status, worse
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Frame
 from gitswarm.records.run_spec import RunSpec
@@ -202,7 +201,7 @@ def _led(link: Link, first: LoggedEvent) -> Iterator[str]:
 
 def _tokens(stack: JsonValue) -> list[str] | None:
     try:
-        return [Frame.model_validate(frame).token for frame in stack] if isinstance(stack, list) else []
+        return [Frame.from_plain(frame).token for frame in stack] if isinstance(stack, list) else []
     except ValueError:
         return None
 

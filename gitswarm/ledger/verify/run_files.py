@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import TypeVar
 
 from msgspec import Struct, field
-from pydantic import TypeAdapter, ValidationError
 
 from gitswarm.git.objects import FILE
 from gitswarm.ledger.journal import payload_problems
@@ -15,9 +13,10 @@ from gitswarm.ledger.layout import HUMAN, KERNEL, STORED_AS_THEY_ARE, expired_ev
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.commit_reader import Link, Mismatch, shown, step_files
 from gitswarm.records.envelope import Envelope
-from gitswarm.records.event import LoggedEvent, TranscriptLine
+from gitswarm.records.event import LoggedEvent, transcript_line
 from gitswarm.records.evidence import DiffSummary, Evidence
 from gitswarm.records.execution import RUNS_FOLDER, Execution
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.receipt import PartialHandoff, Receipt
 from gitswarm.records.record import Record
 from gitswarm.records.routing import Proposal
@@ -45,11 +44,6 @@ T = TypeVar("T")
 RecordT = TypeVar("RecordT", bound=Record)
 
 
-@cache
-def _transcript_line() -> TypeAdapter[TranscriptLine]:
-    return TypeAdapter(TranscriptLine)
-
-
 class CommitFiles(Struct, frozen=True):
     """The files of one commit, understood; None: missing or not of its kind, or no file of such a commit.
 
@@ -75,7 +69,7 @@ class FileReader:
 
     def read(self) -> CommitFiles:
         link = self._link
-        events = self._lines(link.events, LoggedEvent.model_validate_json, needed=True)
+        events = self._lines(link.events, LoggedEvent.from_json, needed=True)
         lines = link.files.get(link.events, b"").count(b"\n")
         if link.kind is Kind.RUN:
             return self._run(events, lines)
@@ -84,7 +78,7 @@ class FileReader:
             return CommitFiles(events=events, lines=lines)
         execution = link.execution
         engine = link.engine
-        self._lines(execution.transcript(engine), _transcript_line().validate_json, needed=False)
+        self._lines(execution.transcript(engine), transcript_line, needed=False)
         return CommitFiles(
             receipt=self._record(execution.receipt, Receipt),
             envelope=self._record(execution.envelope, Envelope),
@@ -177,11 +171,9 @@ def check_payloads(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
 
 
 def _why(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
+    if not isinstance(error, MistakesError):
         return "is not UTF-8" if isinstance(error, UnicodeDecodeError) else shorten(str(error), 120)
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return shorten(f"{where}: {first['msg']}" if where else first["msg"], 120)
+    return shorten(error.mistakes[0].text, 120)
 
 
 def check_paths(link: Link, files: CommitFiles, begun: CommitFiles) -> Iterator[Mismatch]:

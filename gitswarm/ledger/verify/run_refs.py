@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
-from pydantic import JsonValue
+from msgspec.structs import replace
 
 from gitswarm.errors import CorruptError, SwarmError
 from gitswarm.git.merge import merging_repository
@@ -26,6 +26,7 @@ from gitswarm.ledger.verify.commit_reader import Link, LinkReader, Mismatch, Sea
 from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.records.event import EventKind
 from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import Decision
 
 _ID = re.compile(r"[0-9a-f]{40}")
@@ -204,7 +205,7 @@ def check_landings(
             is_kept = _is_kept(repository, layout, landing.approved)
             what = "was rolled back since" if is_kept else "is not on the run's branch"
             finding = _finding(landing, f"{LANDED} names {landing.approved}, which {what}")
-            yield finding.model_copy(update={"severity": "warning"}) if is_kept else finding
+            yield replace(finding, severity="warning") if is_kept else finding
             continue
         if landing.approved not in approved:
             yield _finding(landing, f"{LANDED} names {landing.approved}, which nobody approved")
@@ -239,7 +240,7 @@ def _tree(repository: Repository, layout: RunLayout, landing: Landing, base: str
 
 def _not_computable(landing: Landing, why: str) -> Mismatch:
     found = _finding(landing, f"its tree cannot be recomputed: {why}")
-    return found.model_copy(update={"severity": "warning"})
+    return replace(found, severity="warning")
 
 
 def _expected(scratch: Repository, layout: RunLayout, landing: Landing, base: str) -> tuple[str, str] | str:

@@ -270,5 +270,4 @@ class _Verification(Struct):
 def _in_order(findings: Sequence[Mismatch], commits: Sequence[str]) -> list[Mismatch]:
     """As the commits lie on the chain, then those about none of them; each once."""
     place = {commit: index for index, commit in enumerate(commits)}
-    unique = {finding.model_dump_json(): finding for finding in findings}
-    return sorted(unique.values(), key=lambda finding: place.get(finding.commit or "", len(place)))
+    return sorted(dict.fromkeys(findings), key=lambda finding: place.get(finding.commit or "", len(place)))

@@ -8,7 +8,6 @@ from functools import partial
 
 from msgspec import convert
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.engines.base import RouteTerms
 from gitswarm.errors import SwarmError
@@ -19,6 +18,7 @@ from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.ledger.stored_json import ReceiptFields
 from gitswarm.records.evidence import Concern
 from gitswarm.records.execution import Result
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import Ask, Choice, RouteAnswer, RouteQuestion, RoutingMode, StallState
 from gitswarm.records.text import usd
 from gitswarm.routing.choices import (

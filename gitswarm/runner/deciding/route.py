@@ -57,7 +57,7 @@ def repeat_decision(session: Session, state: RunState, decision: Decision) -> De
     place = DecisionPlace(decision.flow_key, decision.from_step, decision.iteration, session.spec.routing_mode)
     choice, fork = decision.choice, decision.fork
     if fork is not None and not has_begun(session, state, fork):
-        choice = choice.model_copy(update={"fork": fork.model_copy(update={"commit": state.tip})})
+        choice = replace(choice, fork=replace(fork, commit=state.tip))
     return session.store.decide(state.tip, choice, place)
 
 
@@ -73,7 +73,7 @@ def decision_at_end(session: Session, end: str) -> Decision:
     taken = [recorded] if recorded else decisions(repository, layout, commit.parents[0])
     events = layout.end_events(int(trailers.get("Swarm-Iteration", "0")))
     decision = taken[-1] if taken else _decision_from_end(session, commit, events)
-    return decision.model_copy(update={"events": ()})
+    return replace(decision, events=())
 
 
 def _decision_from_end(session: Session, end: Commit, events: str) -> Decision:
@@ -229,10 +229,10 @@ def _record(session: Session, state: RunState, choice: Choice, place: DecisionPl
     way = choice.resume_at
     choice = _in_format(state, choice)
     if choice.fork is not None:
-        choice = choice.model_copy(update={"fork": _from_tip(session, state, choice.fork)})
+        choice = replace(choice, fork=_from_tip(session, state, choice.fork))
     if way is not None and way.fork is not None:
-        anew = way.model_copy(update={"fork": _from_tip(session, state, way.fork)})
-        choice = choice.model_copy(update={"resume_at": anew})
+        anew = replace(way, fork=_from_tip(session, state, way.fork))
+        choice = replace(choice, resume_at=anew)
     return session.store.decide(state.tip, choice, place)
 
 
@@ -240,15 +240,15 @@ def _in_format(state: RunState, choice: Choice) -> Choice:
     """What a decision brings with it, as the run has told such things from its beginning."""
     if state.format > 1 or not choice.events:
         return choice
-    return choice.model_copy(update={"events": tuple(event.in_format_1() for event in choice.events)})
+    return replace(choice, events=tuple(event.in_format_1() for event in choice.events))
 
 
 def _from_tip(session: Session, state: RunState, fork: ForkState) -> ForkState:
-    fork = fork.model_copy(update={"commit": fork.commit or state.tip})
+    fork = replace(fork, commit=fork.commit or state.tip)
     entries = routing_entries(session.repository, session.layout, state.tip)
     if not any(isinstance(entry, Superseded) for entry in entries):
         return fork
-    return fork.model_copy(update={"void": taken_back(session, state, fork)})
+    return replace(fork, void=taken_back(session, state, fork))
 
 
 def end_of(decision: Decision) -> RunStatus:

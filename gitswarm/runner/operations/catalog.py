@@ -7,7 +7,6 @@ from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.ledger.approval import ApprovalKind, follow_approval, last_landing, standing_approval
@@ -15,6 +14,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.verifier import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Status
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import HumanPolicy
 from gitswarm.runner.landing.approve import concerns_at_end, subject_of
 from gitswarm.runner.landing.land_run import LandingOutcome, landing_operation, push_target, unsound
@@ -50,7 +50,7 @@ def verify(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     session = step.session
     report = verify_run(session.repository, session.layout)
     errors = [finding for finding in report.findings if finding.severity == "error"]
-    findings: list[JsonValue] = [finding.model_dump(mode="json") for finding in report.findings[:_MOST_FINDINGS]]
+    findings: list[JsonValue] = [finding.to_plain() for finding in report.findings[:_MOST_FINDINGS]]
     count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}" if errors else "no error"
     summary = f"{count} in the ledger of {report.commits} commit{'' if report.commits == 1 else 's'}"
     handoff = Handoff(
@@ -63,7 +63,7 @@ def verify(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
         "commits": report.commits,
         "errors": len(errors),
         "findings": findings,
-        "open_concerns": [each.model_dump(mode="json") for each in open_concerns(session, step.state)],
+        "open_concerns": [each.to_plain() for each in open_concerns(session, step.state)],
     }
     return reported(step, request, handoff, found)
 
@@ -76,7 +76,7 @@ def scan_secrets(step: KernelStep, request: StepRequest, _emit: Emit) -> StepRes
         summary=f"{len(found)} secrets bar publishing" if found else "nothing that looks like a secret",
         concerns=tuple(map(described, found[:5])),
     )
-    findings: list[JsonValue] = [each.model_dump(mode="json") for each in found[:_MOST_FINDINGS]]
+    findings: list[JsonValue] = [each.to_plain() for each in found[:_MOST_FINDINGS]]
     return reported(step, request, handoff, {"found": len(found), "secrets": findings})
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
-from pydantic import JsonValue, ValidationError
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import GitFailedError, SwarmError, UsageError
@@ -35,6 +34,8 @@ from gitswarm.ledger.scent_trail import (
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import BRANCH_PREFIX, Status
 from gitswarm.records.guidance import Learnings, Proposals, RunWisdom
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.record import Record, timestamp
 from gitswarm.records.text import shorten
 from gitswarm.runner.step.operation import KernelStep, reported
@@ -61,7 +62,7 @@ def write_trail(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResu
     store = WisdomStore(session.repository, session.context.clock, session.redactor)
     written = store.add(entry)
     runs = wisdom_at(session.repository, written.commit).runs
-    lessons: list[JsonValue] = [each.model_dump(mode="json") for each in scent_trail(runs).lessons]
+    lessons: list[JsonValue] = [each.to_plain() for each in scent_trail(runs).lessons]
     summary = f"{len(entry.lessons)} learned, {len(entry.offered)} proposed"
     if entry.stub:
         summary += f"; {' and '.join(entry.stub)}: a stub's placeholders, never shown to a model"
@@ -88,10 +89,8 @@ def _read(step: KernelStep, artifact: str, schema: type[RecordT], problems: list
         return None
     try:
         return schema.from_json(content.encode())
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        problems.append(f"{artifact} is not kept, it is not valid: {place}: {first['msg']}")
+    except MistakesError as error:
+        problems.append(f"{artifact} is not kept, it is not valid: {error.mistakes[0].text}")
         return None
 
 
@@ -106,9 +105,7 @@ def _entry(step: KernelStep, learnings: Learnings, proposals: Proposals) -> RunW
         outcome="landed" if landed else "unproven" if state.blocking else "not_landed",
         learnings=learnings.learnings,
         proposals=proposals.proposals,
-        stub=tuple(
-            name for name, is_stub in (("learnings", learnings.stub), ("proposals", proposals.stub)) if is_stub
-        ),
+        stub=(*(("learnings",) if learnings.stub else ()), *(("proposals",) if proposals.stub else ())),
     )
 
 

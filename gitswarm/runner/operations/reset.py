@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import SwarmError
@@ -21,6 +20,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import RUNS_FOLDER, Status
+from gitswarm.records.json_value import JsonValue
 from gitswarm.runner.deciding.preflight import newer, upstream_tip
 from gitswarm.runner.landing.landing_plan import HEADS, LandingRequest, landing_target, short, users_git
 from gitswarm.runner.step.operation import KernelStep, reported

@@ -166,7 +166,7 @@ def examine_shared(
         changes = step.place.folder.examine(tree, declared)
         code = _put_code_back(session, step, tree)
         tampered = (*evidence.tampered, *(readable(path) for path in (*changes.tampered, *code)))
-        evidence = evidence.model_copy(update={"tampered": tampered, "quarantined": tuple(quarantined)})
+        evidence = replace(evidence, tampered=tampered, quarantined=tuple(quarantined))
     _report_tampering(step.journal, evidence.tampered)
     return replace(outcome, evidence=evidence)
 
@@ -266,7 +266,7 @@ def claimed_envelope(plan: StepPlan, result: StepResult, artifacts: Mapping[str,
     if handoff is None:
         reason = result.error or result.handoff_problem or "the engine returned without a handoff"
         return Envelope(status=Status.UNVERIFIED, summary=reason, status_reason=reason, **keys)
-    fields = {name: getattr(handoff, name) for name in type(handoff).model_fields}
+    fields = {name: getattr(handoff, name) for name in handoff.__struct_fields__}
     return Envelope(**fields | {"artifacts": handoff.artifacts or tuple(sorted(artifacts))}, **keys)
 
 
@@ -282,7 +282,7 @@ def take_out(session: Session, shadow: Shadow, staged: Staged, journal: Journal)
     """Moves files that hold a secret out of the worktree; what was found in them goes into the journal."""
     for item, kept_as in keep(session, shadow, staged.flagged):
         for found in item.found:
-            payload = found.model_dump(mode="json")
+            payload = found.to_plain()
             journal.append(Event(EventKind.SECRET_FOUND, {**payload, "kept_as": kept_as}))
     put_former_back(shadow, staged.flagged)
     return tuple(found for item in staged.flagged for found in item.found)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.evidence.comparison import Comparison
 from gitswarm.evidence.declarations import TextChange, is_test_file
@@ -110,7 +111,7 @@ def _found(session: Session, plan: StepPlan, outcome: StepOutcome, compared: Com
         found[lasting.id] = lasting
         if more is not None and not set(more.names) <= set(lasting.names):
             number = 2 + sum(each.id.startswith(f"{lasting.id}#") for each in plan.before.concerns)
-            found[f"{lasting.id}#{number}"] = more.model_copy(update={"id": f"{lasting.id}#{number}"})
+            found[f"{lasting.id}#{number}"] = replace(more, id=f"{lasting.id}#{number}")
     return found
 
 
@@ -386,7 +387,7 @@ def not_waived(concern: Concern, waived: tuple[AcceptedConcern, ...]) -> Concern
         return None
     if not earlier:
         return concern
-    return concern.model_copy(update={"id": f"{concern.id}#{len(earlier) + 1}"})
+    return replace(concern, id=f"{concern.id}#{len(earlier) + 1}")
 
 
 def _paths(evidence: Evidence) -> tuple[str, ...]:

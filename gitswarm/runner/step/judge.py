@@ -46,36 +46,32 @@ def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOu
     claimed = replace(claimed, cases=_cases(session, plan.before.tip_tree, claimed))
     left = LeftCriteria(claimed.artifacts, claimed.criteria)
     tests = _compared(check or CheckOutcome(), compared)
-    evidence = claimed.evidence.model_copy(
-        update={
-            "tests": tests,
-            "report": report,
-            "verdict": _verdict(session, plan, claimed, _check_of(check, report), tests),
-            "ac": count_after(session, plan.before, (plan.flow.id, plan.step.id), left),
-            "criteria": claimed.criteria,
-            "extra_runs_ms": claimed.proof.extra_runs_ms if claimed.proof is not None else {},
-            "artifact_problems": tuple(artifact_problems(session, plan.before, claimed.artifacts)),
-            "worklist": (
-                count_work_after(session, plan.before, claimed.artifacts) if WORKLIST in plan.artifacts else None
-            ),
-        }
+    evidence = replace(
+        claimed.evidence,
+        tests=tests,
+        report=report,
+        verdict=_verdict(session, plan, claimed, _check_of(check, report), tests),
+        ac=count_after(session, plan.before, (plan.flow.id, plan.step.id), left),
+        criteria=claimed.criteria,
+        extra_runs_ms=claimed.proof.extra_runs_ms if claimed.proof is not None else {},
+        artifact_problems=tuple(artifact_problems(session, plan.before, claimed.artifacts)),
+        worklist=count_work_after(session, plan.before, claimed.artifacts) if WORKLIST in plan.artifacts else None,
     )
     envelope = claimed.envelope
     if plan.before.is_judged:
         judged = find_concerns(session, plan, replace(claimed, evidence=evidence), compared)
-        evidence = evidence.model_copy(
-            update={
-                "opened": judged.opened,
-                "closed": judged.closed,
-                "accepted": plan.out_of_band.accepted if plan.out_of_band is not None else (),
-            }
+        evidence = replace(
+            evidence,
+            opened=judged.opened,
+            closed=judged.closed,
+            accepted=plan.out_of_band.accepted if plan.out_of_band is not None else (),
         )
         envelope = _capped_by_author(plan, _capped(envelope, judged.own))
     else:
         envelope = _capped_by_schema(envelope, evidence.artifact_problems)
     envelope = _blocked(plan, evidence, _capped_by_joins(plan, envelope))
     if plan.before.is_judged and envelope.status is not claimed.envelope.status:
-        envelope = envelope.model_copy(update={"claimed_status": claimed.envelope.status})
+        envelope = replace(envelope, claimed_status=claimed.envelope.status)
     return replace(claimed, evidence=evidence, envelope=envelope)
 
 
@@ -85,14 +81,14 @@ def _compared(tests: CheckOutcome, compared: Comparison | None) -> CheckOutcome:
     if compared is None or tests.passed is not False:
         return tests
     if any(finding.flag == "tests_cannot_run" for finding in compared.findings):
-        return tests.model_copy(update={"passed": None, "reason": "no_tests"})
-    return tests.model_copy(update={"passed": True, "reason": "red_before"}) if compared.passed is True else tests
+        return replace(tests, passed=None, reason="no_tests")
+    return replace(tests, passed=True, reason="red_before") if compared.passed is True else tests
 
 
 def _at_best(envelope: Envelope, status: Status, reason: str, **more: str) -> Envelope:
     if worse(envelope.status, status) is envelope.status:
         return envelope
-    return envelope.model_copy(update={"status": status, "status_reason": reason, **more})
+    return replace(envelope, status=status, status_reason=reason, **more)
 
 
 def _capped(envelope: Envelope, own: Sequence[Concern]) -> Envelope:
@@ -116,12 +112,11 @@ def _capped_by_schema(envelope: Envelope, problems: Sequence[str]) -> Envelope:
     """Whoever reads the artifact next would trip over it; the agent cannot have checked it."""
     if not problems or envelope.status is not Status.VERIFIED:
         return envelope
-    return envelope.model_copy(
-        update={
-            "status": Status.UNVERIFIED,
-            "concerns": (*envelope.concerns, *problems),
-            "status_reason": f"an artifact does not match its schema: {problems[0]}",
-        }
+    return replace(
+        envelope,
+        status=Status.UNVERIFIED,
+        concerns=(*envelope.concerns, *problems),
+        status_reason=f"an artifact does not match its schema: {problems[0]}",
     )
 
 
@@ -145,12 +140,11 @@ def _blocked(plan: StepPlan, evidence: Evidence, envelope: Envelope) -> Envelope
         f"git swarm resume {plan.execution.run_id} --allow 'PATH=WHY'   (if it is not a secret)",
     )
     blockers = (*(f"{described(found)}: the file was left out" for found in secrets), *hints)
-    return envelope.model_copy(
-        update={
-            "status": Status.BLOCKED,
-            "blockers": (*envelope.blockers, *blockers),
-            "status_reason": f"{described(secrets[0])} in what it changed",
-        }
+    return replace(
+        envelope,
+        status=Status.BLOCKED,
+        blockers=(*envelope.blockers, *blockers),
+        status_reason=f"{described(secrets[0])} in what it changed",
     )
 
 
@@ -204,7 +198,7 @@ def _verdict_on_no_tests(session: Session, state: RunState, outcome: StepOutcome
     base = session.store.code(session.repository.objects.commit(state.base).tree)
     now = session.store.code(outcome.code_tree)
     diff = session.repository.diffs.summary(base, now)
-    since = replace(outcome, evidence=outcome.evidence.model_copy(update={"diff": diff}), code_tree=now)
+    since = replace(outcome, evidence=replace(outcome.evidence, diff=diff), code_tree=now)
     verdict = judge(
         _claims(Handoff()),
         Facts(diff=diff, cases=_cases(session, base, since)),
@@ -253,7 +247,7 @@ def _verdict_on_tested(session: Session, state: RunState, outcome: StepOutcome, 
             break
         facts = Facts(diff=evidence.diff, check=now, previous=previous)
         verdict = judge(_claims(envelope), facts, only=_BY_TESTS)
-        verdicts.append(verdict.model_copy(update={"about": (f"{record.flow}/{record.step}",)}))
+        verdicts.append(replace(verdict, about=(f"{record.flow}/{record.step}",)))
         if evidence.diff.files:
             break
     return merge_verdicts(verdicts) if verdicts and not outcome.evidence.diff.files else None

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.engines.base import StepRequest, StepResult
 from gitswarm.engines.command import KernelEngine, Operation
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Execution, Result
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.record import pretty_json
 from gitswarm.records.routing import Decision
 from gitswarm.runner.run_engines import OWN

@@ -195,7 +195,7 @@ def plan_step(
             continues=answered.unfinished is not None,
         )
         prompts = compile_prompt(role, session.specs.fragments, briefing)
-        choice = choice if choice.mode == "stub" else choice.model_copy(update={"model": prompts.model.model})
+        choice = choice if choice.mode == "stub" else replace(choice, model=prompts.model.model)
     return StepPlan(
         flow=flow,
         step=step,

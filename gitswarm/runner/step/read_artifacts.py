@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from msgspec import Struct
-from pydantic import ValidationError
 
 from gitswarm.engines.stub import stub_matrix
 from gitswarm.evidence.criteria import NamedCriterion
@@ -21,6 +20,7 @@ from gitswarm.records.gate_decision import (
     unanswered,
 )
 from gitswarm.records.guidance import Learnings, Proposals
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.record import Record
 from gitswarm.records.text import listed
 from gitswarm.records.worklists import (
@@ -170,13 +170,11 @@ def artifact_problems(session: Session, before: RunState, written: Mapping[str, 
             continue
         try:
             schema.from_json(content)
-        except ValidationError as error:
-            found = error.errors()
+        except MistakesError as error:
+            found = error.mistakes
             if len(found) > _MOST_PROBLEMS:
                 yield f"{name}: {len(found)} problems, of which the first {_MOST_PROBLEMS} follow"
-            for item in found[:_MOST_PROBLEMS]:
-                place = ".".join(str(part) for part in item["loc"])
-                yield f"{name}: {place + ': ' if place else ''}{item['msg'].removeprefix('Value error, ')}"
+            yield from (f"{name}: {each.text}" for each in found[:_MOST_PROBLEMS])
     yield from _unknown_criteria(session, before, written)
 
 
@@ -227,5 +225,5 @@ def _stored(session: Session, state: RunState, name: str) -> bytes | None:
 def _read(schema: type[RecordT], content: bytes | None) -> RecordT | None:
     try:
         return schema.from_json(content) if content is not None else None
-    except ValidationError:
+    except MistakesError:
         return None

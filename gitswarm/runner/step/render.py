@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
+from msgspec.structs import replace
 
 from gitswarm.ledger.derived import changes_fields, end_fields, records_to_json, step_message
 from gitswarm.ledger.message import CommitMessage
@@ -10,6 +10,7 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind, to_jsonl
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import RUNS_FOLDER, Result
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import Receipt, transport_of
 from gitswarm.records.routing import Proposal
 from gitswarm.routing.loops import ExecutedStep, UncommittedExecution, judge_microloop, loop_state, receipt_routing
@@ -23,8 +24,8 @@ def handoff_events(envelope: Envelope) -> list[Event]:
     events = []
     if envelope.observations:
         events.append(Event(EventKind.FACTS_UPDATED, {"facts": list(envelope.observations)}))
-    events += [Event(EventKind.ASSUMPTION_RECORDED, item.model_dump(mode="json")) for item in envelope.assumptions]
-    events += [Event(EventKind.DECISION_RECORDED, item.model_dump(mode="json")) for item in envelope.decisions]
+    events += [Event(EventKind.ASSUMPTION_RECORDED, item.to_plain()) for item in envelope.assumptions]
+    events += [Event(EventKind.DECISION_RECORDED, item.to_plain()) for item in envelope.decisions]
     return events
 
 
@@ -89,7 +90,7 @@ def step_receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
     newest = plan.before.tally.steps.get((plan.flow.id, plan.step.id))
     committed = newest.newest.executions - newest.repeats if newest is not None else 0
     loop = receipt_routing(plan.flow, plan.step.id, committed, state, verdict)
-    return receipt.model_copy(update={"routing": loop})
+    return replace(receipt, routing=loop)
 
 
 def step_records(plan: StepPlan, receipt: Receipt, outcome: StepOutcome) -> dict[str, bytes]:
@@ -128,12 +129,12 @@ def commit_message(plan: StepPlan, receipt: Receipt, outcome: StepOutcome, seq: 
 
 def concern_events(evidence: Evidence) -> list[Event]:
     """What is open now that was not, and what is settled."""
-    opened = [Event(EventKind.CONCERN_OPENED, each.model_dump(mode="json")) for each in evidence.opened]
+    opened = [Event(EventKind.CONCERN_OPENED, each.to_plain()) for each in evidence.opened]
     why = {each.id: each.why for each in evidence.accepted}
     closed = [Event(EventKind.CONCERN_CLOSED, {"id": each, "accepted": why.get(each)}) for each in evidence.closed]
     return [*closed, *opened]
 
 
 def _fields(record: Envelope | Receipt) -> dict[str, JsonValue]:
-    fields: dict[str, JsonValue] = record.model_dump(mode="json")
+    fields: dict[str, JsonValue] = record.to_plain()
     return fields

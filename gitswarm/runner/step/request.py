@@ -149,7 +149,7 @@ def _rules(settings: FrozenSettings) -> PolicyRules:
     for name, frozen in settings.engines.items():
         with contextlib.suppress(SwarmError):  # an engine that is not here executes nothing
             own += adapter_of(name).own_files(frozen)
-    return settings.policy.model_copy(update={"protected_paths": (*settings.policy.protected_paths, *own)})
+    return replace(settings.policy, protected_paths=(*settings.policy.protected_paths, *own))
 
 
 def agent_environment(session: Session, agent: str) -> dict[str, str]:

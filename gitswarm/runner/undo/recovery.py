@@ -243,8 +243,10 @@ def keep_partial(session: Session, place: RunWorktree, state: RunState) -> Parti
     for open_journal in left.journals:
         open_journal.path.unlink(missing_ok=True)
     stays = "1 changed file stays" if len(files) == 1 else f"{len(files)} changed files stay"
-    return _partial(session, state, left.journals[-1], kept).model_copy(
-        update={"summary": f"{reason.title}, {stays} in the worktree", "files": files}
+    return replace(
+        _partial(session, state, left.journals[-1], kept),
+        summary=f"{reason.title}, {stays} in the worktree",
+        files=files,
     )
 
 
@@ -256,7 +258,7 @@ def partial_fork(session: Session, state: RunState) -> PartialHandoff | None:
     names = tuple(journal.step for journal in journals)
     summary = f"interrupted {', '.join(names)}, in parallel: what they left is kept"
     partial = _partial(session, state, journals[0], session.layout.rollback_prefix)
-    return partial.model_copy(update={"summary": summary, "siblings": names})
+    return replace(partial, summary=summary, siblings=names)
 
 
 def _partial(session: Session, state: RunState, journal: OpenJournal, kept: str) -> PartialHandoff:

@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from msgspec import Struct
-from pydantic import JsonValue
 
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from gitswarm.safety.policy import table

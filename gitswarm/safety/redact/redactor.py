@@ -13,9 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
-from pydantic import JsonValue
-
 from gitswarm.records.globs import gitignore
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.safety import SecretFound, SecretRules, Suspect
 from gitswarm.safety.redact.assignments import ASSIGNMENTS, KEYS, is_secret_name, is_secret_under, letters_of_key

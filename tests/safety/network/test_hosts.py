@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.claude_code import ClaudeSettings
 from gitswarm.engines.claude.provider import ClaudeProfile
 from gitswarm.errors import SpecError
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.safety import PolicyRules
 from gitswarm.safety.sandbox.gateway import Upstream, is_allowed, local_ports, refusal
 from gitswarm.settings import load_config
@@ -67,13 +67,13 @@ def test_a_refusal_is_one_plain_line() -> None:
 
 @table("rule", ["a", "a.b:1", "*.a.b", "*.a.b:65", "[::1]:80", "127.0.0.1", "xn--abc.org", "a_b.c"])
 def test_a_rule(rule: str) -> None:
-    assert PolicyRules(allow_hosts=(rule,)).allow_hosts == (rule,)
+    assert PolicyRules.from_plain({"allow_hosts": [rule]}).allow_hosts == (rule,)
 
 
 @table("rule", ["", "*", "https://a.b", "a b", "a.b/c", "*a.b", "a:", "a:b", "a.", "-a", "u@h", "::1"])
 def test_no_rule(rule: str) -> None:
-    with pytest.raises(ValidationError):
-        PolicyRules(allow_hosts=(rule,))
+    with pytest.raises(MistakesError):
+        PolicyRules.from_plain({"allow_hosts": [rule]})
 
 
 def test_a_person_only_tightens() -> None:

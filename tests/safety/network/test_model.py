@@ -73,7 +73,7 @@ def relay(loopback: Loopback) -> Iterator[Relay]:
 def product(confined: Project, loopback: Loopback, relay: Relay) -> Project:
     """Its provider is `llm.example`, which only the user's proxy knows."""
     work = {"write": {"write": {"made.txt": "x"}, "run": ["env | grep -c -i ^https_proxy=http://127.0.0.1:3128"]}}
-    made = reaching(confined, loopback, ScriptedModel(Script.model_validate({"steps": work})))
+    made = reaching(confined, loopback, ScriptedModel(Script.from_plain({"steps": work})))
     url = made.env["ANTHROPIC_BASE_URL"].replace(f"127.0.0.1:{loopback.port}", "llm.example")
     made = having(made, ANTHROPIC_BASE_URL=url, HTTP_PROXY=relay.url, NO_PROXY="localhost,127.0.0.1")
     made.commit({**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("write", "maker")))})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.engines import base
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.safety import Allow, Deny, PolicyRules, Rewrite, Verdict
 from gitswarm.runner import run_processes as marks
 from gitswarm.safety.policy.decide import MARKERS, decide

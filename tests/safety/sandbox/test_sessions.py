@@ -36,7 +36,7 @@ def loopback() -> Iterator[Loopback]:
 
 
 def _product(confined: Project, loopback: Loopback, steps: dict[str, object], **env: str) -> Project:
-    made = having(reaching(confined, loopback, ScriptedModel(Script.model_validate({"steps": steps}))), **env)
+    made = having(reaching(confined, loopback, ScriptedModel(Script.from_plain({"steps": steps}))), **env)
     made.commit({**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("write", "maker")))})
     return made
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated
 
 from msgspec import Struct
-from msgspec.structs import asdict
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from msgspec.structs import asdict, replace
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import SpecError
@@ -17,7 +15,9 @@ from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Status
-from gitswarm.records.record import Record
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import MistakesError
+from gitswarm.records.record import Record, Text
 from gitswarm.records.safety import Scrub
 from gitswarm.records.worklists import Feedback, FeedbackItem
 from gitswarm.runner.human_steps import OutOfBandStep, execute_out_of_band
@@ -43,7 +43,7 @@ _FENCE = ("```", "~~~")
 class _Given(Record):
     """An item as a person writes it down."""
 
-    text: Annotated[str, Field(min_length=1)]
+    text: Text
     id: str | None = None
     author: str = ""
     path: str | None = None
@@ -51,7 +51,8 @@ class _Given(Record):
     kind: str = "comment"
 
 
-_GIVEN_ITEMS = TypeAdapter(list[_Given])
+class _GivenItems(Record):
+    items: tuple[_Given, ...]
 
 
 def read_feedback(name: str, text: str) -> Feedback:
@@ -65,7 +66,7 @@ def read_feedback(name: str, text: str) -> Feedback:
         raise SpecError([f"{name}: nothing is said in it"], hint="docs/review.md says what a file of feedback holds")
     try:
         return bounded(items, str)
-    except ValidationError as error:
+    except MistakesError as error:
         raise _wrong(name, error) from error
 
 
@@ -76,27 +77,29 @@ def _from_json(name: str, text: str) -> list[FeedbackItem]:
         line = getattr(error, "lineno", 1)
         raise SpecError([f"{name}:{line}: not JSON: {error}"], hint=f"python3 -m json.tool {name}") from error
     try:
-        given = _GIVEN_ITEMS.validate_python(value.get("items") if isinstance(value, dict) else value)
-    except ValidationError as error:
+        given = _GivenItems.from_plain({"items": value.get("items") if isinstance(value, dict) else value}).items
+    except MistakesError as error:
         raise _wrong(name, error) from error
     return [
-        FeedbackItem.model_construct(**{**item.model_dump(), "id": item.id or f"file-{number}"})
+        FeedbackItem(
+            id=item.id or f"file-{number}",
+            author=item.author,
+            path=item.path,
+            line=item.line,
+            text=item.text,
+            kind=item.kind,
+        )
         for number, item in enumerate(given, start=1)
     ]
 
 
-def _wrong(name: str, error: ValidationError) -> SpecError:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    what = first["msg"].removeprefix("Value error, ")
-    return SpecError(
-        [f"{name}: {place + ': ' if place else ''}{what}"], hint="docs/review.md says what an item holds"
-    )
+def _wrong(name: str, error: MistakesError) -> SpecError:
+    return SpecError([f"{name}: {error.mistakes[0].text}"], hint="docs/review.md says what an item holds")
 
 
 def _from_text(text: str) -> Iterator[FeedbackItem]:
     for number, block in enumerate(_blocks(text), start=1):
-        yield FeedbackItem.model_construct(id=f"file-{number}", text=block)
+        yield FeedbackItem(id=f"file-{number}", text=block)
 
 
 def _blocks(text: str) -> Iterator[str]:
@@ -121,10 +124,11 @@ def _nonempty(block: list[str]) -> Iterator[str]:
 def bounded(items: Iterable[FeedbackItem], scrub: Scrub) -> Feedback:
     """At most so many, none longer than may stand in a prompt; without secrets, and without what nobody sees.
 
-    :raises ValidationError: two have the same id, or one has none.
+    :raises MistakesError: two have the same id, or one has none.
     """
     found = [clean for item in items if (clean := _bounded(item, scrub)) is not None]
-    return Feedback(items=tuple(found[:MOST_ITEMS]), left_out=max(0, len(found) - MOST_ITEMS))
+    kept = [each.to_plain() for each in found[:MOST_ITEMS]]
+    return Feedback.from_plain({"items": kept, "left_out": max(0, len(found) - MOST_ITEMS)})
 
 
 def _bounded(item: FeedbackItem, scrub: Scrub) -> FeedbackItem | None:
@@ -151,10 +155,10 @@ def from_forge(remarks: Iterable[Remark], checks: Iterable[CiCheck], run: str) -
     for remark in remarks:
         if not is_ours(remark, run):
             said = asdict(remark)
-            yield FeedbackItem.model_construct(**{name: said[name] for name in FeedbackItem.model_fields})
+            yield FeedbackItem(**{name: said[name] for name in FeedbackItem.__struct_fields__})
     for number, check in enumerate(checks, start=1):
         text = f"{check.name}: {check.state}\n{check.url}".strip()
-        yield FeedbackItem.model_construct(id=f"check-{number}", author=check.name, text=text, kind="check")
+        yield FeedbackItem(id=f"check-{number}", author=check.name, text=text, kind="check")
 
 
 def given_feedback(session: Session, state: RunState) -> Feedback | None:
@@ -163,7 +167,7 @@ def given_feedback(session: Session, state: RunState) -> Feedback | None:
         if record.step == GIVEN and record.execution.agent == HUMAN and record.by_command:
             evidence = evidence_of(session, record)
             if evidence is not None:
-                return Feedback.model_validate(evidence.operation)
+                return Feedback.from_plain(evidence.operation)
     return session.specs.feedback
 
 
@@ -187,7 +191,7 @@ def harvest(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
         "source": found.source,
         "reason": found.reason,
         "left_out": found.feedback.left_out,
-        "items": [item.model_dump(mode="json") for item in items],
+        "items": [item.to_plain() for item in items],
     }
     count = f"{len(items)} item{'' if len(items) == 1 else 's'} of feedback ({found.source})"
     handoff = Handoff(
@@ -231,8 +235,8 @@ def hand_in(session: Session, state: RunState, feedback: Feedback) -> RunState:
     :param state: a run that has ended; it ends after it as it had ended.
     """
     clean = bounded(feedback.items, session.redactor.scrub)
-    clean = clean.model_copy(update={"left_out": feedback.left_out + clean.left_out})
+    clean = replace(clean, left_out=feedback.left_out + clean.left_out)
     summary = f"feedback handed in: {len(clean.items)} item{'' if len(clean.items) == 1 else 's'}"
     handoff = Handoff(status=Status.VERIFIED, summary=summary)
-    result = handed_off(GIVEN, handoff, clean.model_dump(mode="json"))
+    result = handed_off(GIVEN, handoff, clean.to_plain())
     return execute_out_of_band(session, state, OutOfBandStep.of(result))

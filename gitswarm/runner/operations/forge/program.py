@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gitswarm.errors import SwarmError
+from gitswarm.records.json_value import JsonValue
 
 
 class ForgeError(SwarmError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
-from pydantic import JsonValue, ValidationError
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.git.incoming import EarlierContent
@@ -13,6 +12,8 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Status
+from gitswarm.records.json_value import JsonValue
+from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.routing import HumanPolicy
 from gitswarm.records.safety import SecretFound
 from gitswarm.records.worklists import PullRequestStatus, Reply
@@ -142,7 +143,7 @@ class _Shown(Struct):
     def _status(self) -> PullRequestStatus | None:
         try:
             return PullRequestStatus.from_json(self.step.text(STATUS).encode())
-        except ValidationError:
+        except MistakesError:
             self.concerns.append(f"{STATUS} is missing, or does not match its schema: the request stays as it is")
             return None
 

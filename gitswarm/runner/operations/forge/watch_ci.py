@@ -8,12 +8,12 @@ from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import RunInterruptedError
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Status
+from gitswarm.records.json_value import JsonValue
 from gitswarm.runner.operations.forge.branch import NO_FORGE, configured_forge
 from gitswarm.runner.operations.forge.program import CiCheck, Forge, ForgeError
 from gitswarm.runner.step.operation import KernelStep, reported

@@ -1,0 +1,282 @@
+"""What people and agents wrote, as records: short forms are written out, and every mistake is found at once.
+
+What fits as it stands was read without this module. A type may have a short form, `Annotated[T, short_form(…)]`: a
+function gets the value as it was written, and returns the long form.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import msgspec.inspect as kinds
+from msgspec import Struct
+
+from gitswarm.records.record import END, Record
+from gitswarm.records.text import did_you_mean, nearest
+
+R = TypeVar("R", bound=Record)
+
+Place = tuple[int | str, ...]
+"""Keys and indexes from the top."""
+
+_List = kinds.VarTupleType | kinds.ListType
+
+
+class Mistake(Struct, frozen=True):
+    """`key`: it is about a key that nobody knows, or one that is missing."""
+
+    place: Place
+    what: str
+    key: Literal["unknown", "missing"] | None = None
+
+    @property
+    def text(self) -> str:
+        place = ".".join(map(str, self.place))
+        return f"{place}: {self.what}" if place else self.what
+
+
+class MistakesError(ValueError):
+    """What was read is no such record."""
+
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        super().__init__("; ".join(each.text for each in mistakes))
+        self.mistakes = mistakes
+
+
+def parsed_json(content: bytes | str) -> object:
+    """
+    :raises MistakesError: it is no JSON.
+    """
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise MistakesError([Mistake((), f"it is no JSON: {error}")]) from error
+
+
+def converted(model: type[R], value: object) -> R:
+    """
+    :raises MistakesError: with every mistake.
+    """
+    reading = _Reading()
+    made: Any = reading.value(_kind_of(model), value, ())
+    if reading.mistakes:
+        raise MistakesError(reading.mistakes)
+    found: R = made
+    return found
+
+
+@cache
+def _kind_of(model: type[Record]) -> kinds.Type:
+    return kinds.type_info(model)
+
+
+_WRONG = object()
+"""In the place of a value in which a mistake was found."""
+
+
+class _Reading:
+    """`mistakes`: found so far."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[Mistake] = []
+
+    def value(self, kind: kinds.Type, given: Any, place: Place) -> Any:
+        """`_WRONG` where there is a mistake in it."""
+        read = _READERS.get(type(kind))
+        return read(self, kind, given, place) if read is not None else self.other(kind, given, place)
+
+    def wrong(self, place: Place, what: str) -> Any:
+        self.mistakes.append(Mistake(place, what))
+        return _WRONG
+
+    def anything(self, _kind: kinds.AnyType, given: Any, _place: Place) -> Any:
+        return given
+
+    def switch(self, _kind: kinds.BoolType, given: Any, place: Place) -> Any:
+        is_one = isinstance(given, bool)
+        return given if is_one else self.wrong(place, f"'{_shown(given)}' is neither true nor false")
+
+    def of_short(self, kind: kinds.Metadata, given: Any, place: Place) -> Any:
+        extra = kind.extra or {}
+        if "otherwise" in extra and isinstance(given, str) and not _has_form(kind.type, given):
+            near = did_you_mean(given, extra["known"]) if "known" in extra else ""
+            return self.wrong(place, extra["otherwise"].format(given=given) + near)
+        write_out = extra.get("short")
+        try:
+            whole = write_out(given) if write_out else given
+        except ValueError as error:
+            return self.wrong(place, str(error))
+        return self.value(kind.type, whole, place)
+
+    def record(self, kind: kinds.StructType, given: Any, place: Place) -> Any:
+        if isinstance(given, kind.cls):
+            return given
+        if not isinstance(given, Mapping):
+            return self.wrong(place, "expected `key: value`")
+        known = {each.encode_name: each for each in kind.fields}
+        before = len(self.mistakes)
+        meant = self.unknown(kind, given, place)
+        fields: dict[str, Any] = {}
+        for name, about in known.items():
+            if name in given:
+                fields[about.name] = self.value(about.type, given[name], (*place, name))
+            elif about.required and name not in meant:
+                self.mistakes.append(Mistake((*place, name), "is missing", "missing"))
+        if len(self.mistakes) > before:
+            return _WRONG
+        try:
+            return kind.cls(**fields)
+        except MistakesError as error:
+            self.mistakes += [Mistake((*place, *each.place), each.what, each.key) for each in error.mistakes]
+        except ValueError as error:
+            self.mistakes.append(Mistake(place, str(error)))
+        return _WRONG
+
+    def unknown(self, kind: kinds.StructType, given: Mapping[Any, Any], place: Place) -> set[str | None]:
+        """Keys that were probably meant by those that nobody knows."""
+        words = [*([kind.tag_field] if kind.tag_field else []), *(each.encode_name for each in kind.fields)]
+        wrong = [name for name in given if name not in words] if kind.forbid_unknown_fields else []
+        for name in wrong:
+            what = f"unknown key{did_you_mean(str(name), words)}"
+            self.mistakes.append(Mistake((*place, name), what, "unknown"))
+        return {nearest(str(name), words) for name in wrong}
+
+    def one_of(self, kind: kinds.UnionType, given: Any, place: Place) -> Any:
+        if given is None and any(isinstance(each, kinds.NoneType) for each in kind.types):
+            return None
+        fitting = [each for each in kind.types if not isinstance(each, kinds.NoneType)]
+        records = [each for each in fitting if isinstance(each, kinds.StructType) and each.tag_field]
+        if records and len(records) == len(fitting):
+            return self.tagged(records, given, place)
+        if isinstance(given, Mapping):
+            fitting.sort(key=lambda each: not isinstance(each, kinds.StructType | kinds.DictType))
+        elif isinstance(given, list | tuple):
+            fitting.sort(key=lambda each: not isinstance(each, _List))
+        else:
+            fitting.sort(key=lambda each: isinstance(each, kinds.StructType | kinds.DictType | _List))
+        first: list[Mistake] | None = None
+        for each in fitting:
+            attempt = _Reading()
+            made = attempt.value(each, given, place)
+            if not attempt.mistakes:
+                return made
+            first = first if first is not None else attempt.mistakes
+        self.mistakes += first or []
+        return _WRONG
+
+    def tagged(self, records: list[kinds.StructType], given: Any, place: Place) -> Any:
+        key = str(records[0].tag_field)
+        if not isinstance(given, Mapping):
+            return self.wrong(place, "expected `key: value`")
+        if key not in given:
+            return self.wrong(place, f"the key '{key}' is missing")
+        by_tag = {str(each.tag): each for each in records}
+        found = by_tag.get(str(given[key]))
+        if found is None:
+            return self.wrong(place, f"unknown kind '{given[key]}'{did_you_mean(str(given[key]), list(by_tag))}")
+        return self.record(found, given, place)
+
+    def items(self, kind: kinds.VarTupleType | kinds.ListType, given: Any, place: Place) -> Any:
+        if not isinstance(given, list | tuple):
+            is_item = isinstance(given, str | int | float) and not isinstance(given, bool)
+            return self.wrong(place, f"expected a list: [{given}]" if is_item else "expected a list")
+        items = [self.value(kind.item_type, each, (*place, index)) for index, each in enumerate(given)]
+        return self.sized(kind, items if isinstance(kind, kinds.ListType) else tuple(items), place)
+
+    def sized(self, kind: kinds.VarTupleType | kinds.ListType | kinds.DictType, made: Any, place: Place) -> Any:
+        least, most = kind.min_length, kind.max_length
+        if least is not None and len(made) < least:
+            return self.wrong(place, f"needs at least {least}, has {len(made)}")
+        if most is not None and len(made) > most:
+            return self.wrong(place, f"has {len(made)}, at most {most} may be there")
+        return made
+
+    def mapping(self, kind: kinds.DictType, given: Any, place: Place) -> Any:
+        if not isinstance(given, Mapping):
+            return self.wrong(place, "expected `key: value`")
+        made = {
+            self.value(kind.key_type, name, (*place, name)): self.value(kind.value_type, each, (*place, name))
+            for name, each in given.items()
+        }
+        return self.sized(kind, made, place)
+
+    def word(self, kind: kinds.LiteralType | kinds.EnumType, given: Any, place: Place) -> Any:
+        words = [each.value for each in kind.cls] if isinstance(kind, kinds.EnumType) else list(kind.values)
+        if given in words and type(given) in map(type, words):
+            return kind.cls(given) if isinstance(kind, kinds.EnumType) else given
+        return self.wrong(
+            place, f"'{given}' is not an allowed value{did_you_mean(str(given), list(map(str, words)))}"
+        )
+
+    def number(self, kind: kinds.IntType | kinds.FloatType, given: Any, place: Place) -> Any:
+        wanted = int if isinstance(kind, kinds.IntType) else float
+        if isinstance(given, bool):
+            return self.wrong(place, f"'{str(given).lower()}' is not a number")
+        try:
+            number = msgspec.convert(given, wanted, strict=False)
+        except msgspec.ValidationError:
+            what = "not a whole number" if wanted is int else "no number"
+            return self.wrong(place, f"'{_shown(given)}' is {what}")
+        for limit, fits, words in (
+            (kind.gt, operator.gt, "more than"),
+            (kind.ge, operator.ge, "at least"),
+            (kind.lt, operator.lt, "less than"),
+            (kind.le, operator.le, "at most"),
+        ):
+            if limit is not None and not fits(number, limit):
+                return self.wrong(place, f"has to be {words} {limit:g}, not {given}")
+        return number
+
+    def text(self, kind: kinds.StrType, given: Any, place: Place) -> Any:
+        if not isinstance(given, str):
+            is_scalar = isinstance(given, bool | int | float)
+            return self.wrong(place, f"expected a text: '{_shown(given)}'" if is_scalar else "expected a text")
+        if kind.min_length is not None and len(given) < kind.min_length:
+            return self.wrong(place, "is empty")
+        if kind.max_length is not None and len(given) > kind.max_length:
+            return self.wrong(place, f"has {len(given):,} characters, at most {kind.max_length:,} may be there")
+        if kind.pattern is not None and not _has_form(kind, given):
+            return self.wrong(place, f"'{given}' is not of the form {kind.pattern.replace(END, '$')}")
+        return given
+
+    def other(self, kind: kinds.Type, given: Any, place: Place) -> Any:
+        """A named tuple, or None."""
+        if isinstance(kind, kinds.NoneType):
+            return given if given is None else self.wrong(place, f"'{_shown(given)}' is not null")
+        wanted: Any = getattr(kind, "cls", object)
+        try:
+            return msgspec.convert(given, wanted)
+        except msgspec.ValidationError as error:
+            return self.wrong(place, str(error).partition(" - at `")[0])
+
+
+_READERS: Mapping[type[kinds.Type], Callable[[_Reading, Any, Any, Place], Any]] = {
+    kinds.Metadata: _Reading.of_short,
+    kinds.AnyType: _Reading.anything,
+    kinds.StructType: _Reading.record,
+    kinds.UnionType: _Reading.one_of,
+    kinds.VarTupleType: _Reading.items,
+    kinds.ListType: _Reading.items,
+    kinds.DictType: _Reading.mapping,
+    kinds.LiteralType: _Reading.word,
+    kinds.EnumType: _Reading.word,
+    kinds.IntType: _Reading.number,
+    kinds.FloatType: _Reading.number,
+    kinds.BoolType: _Reading.switch,
+    kinds.StrType: _Reading.text,
+}
+
+
+def _has_form(kind: kinds.Type, given: str) -> bool:
+    pattern = kind.pattern if isinstance(kind, kinds.StrType) else None
+    return pattern is None or re.search(pattern, given) is not None
+
+
+def _shown(given: object) -> str:
+    return given if isinstance(given, str) else json.dumps(given, default=str, ensure_ascii=False)

@@ -91,7 +91,7 @@ def _parsed(name: str, content: bytes | None) -> RunWisdom | None:
     return found if wisdom_file(found.run_id) == name and RUN_ID.fullmatch(found.run_id) else None
 
 
-def scent_trail(runs: Sequence[RunWisdom], most: int = MOST_LESSONS) -> ScentTrail:
+def scent_trail(runs: Sequence[RunWisdom]) -> ScentTrail:
     """Lessons of the same kind, scope and words are one, however many runs learned it.
 
     :param runs: the newest first.
@@ -106,7 +106,7 @@ def scent_trail(runs: Sequence[RunWisdom], most: int = MOST_LESSONS) -> ScentTra
             own_words = {name: getattr(learning, name) for name in ("kind", "confidence", "scope", "lesson")}
             first = SharedLesson(run=run.run_id, runs=1, **own_words)
             found[key] = replace(known, runs=known.runs + 1) if known is not None else first
-    return ScentTrail(lessons=tuple(found.values())[:most])
+    return ScentTrail(lessons=tuple(found.values())[:MOST_LESSONS])
 
 
 def _key(learning: Learning) -> tuple[object, ...]:

@@ -164,7 +164,7 @@ class Pass(Struct, frozen=True):
         return f"work:{sha256(self.work.encode()).hexdigest()[:16]}"
 
 
-def stall_state(passes: Sequence[Pass], window: int = WINDOW) -> StallState | None:
+def stall_state(passes: Sequence[Pass]) -> StallState | None:
     """
     :param passes: the rounds since the loop was entered, oldest first; None for none.
     """
@@ -176,4 +176,4 @@ def stall_state(passes: Sequence[Pass], window: int = WINDOW) -> StallState | No
         if earlier.signature != last.signature:
             break
         equal += 1
-    return StallState(passes=equal, window=window, signature=last.signature, same_failure=last.failure is not None)
+    return StallState(passes=equal, window=WINDOW, signature=last.signature, same_failure=last.failure is not None)

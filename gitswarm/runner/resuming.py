@@ -113,15 +113,12 @@ def _at_an_end(session: Session, state: RunState, *, adopt: bool) -> RunState:
 
     :raises SwarmError: it was, and its worktree holds edits that are to be adopted.
     """
-    if adopt or state.end is not None or _ends_with_a_word(state):
+    newest = state.steps[-1] if state.steps else None
+    is_said = newest is not None and newest.by_command and newest.commit == state.tip  # and its end is missing
+    if adopt or state.end is not None or is_said:
         return settled(session, state)
     request = Request(wish="stop", reason="asked by hand")
     return end_run(session, restore_worktree(session, state), state, ending_at(session, state, request))
-
-
-def _ends_with_a_word(state: RunState) -> bool:
-    """Whether the newest commit is what a person said, and its end is missing."""
-    return bool(state.steps) and state.steps[-1].by_command and state.steps[-1].commit == state.tip
 
 
 def _complete(session: Session, state: RunState, *, adopt: bool) -> Resumed:

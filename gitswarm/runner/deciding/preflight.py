@@ -34,18 +34,14 @@ def preflight(session: Session) -> str | None:
     Only plain commands are looked at: what a shell would make of the others is the shell's to say.
     """
     path = session.context.env.get("PATH")
+    used = [step.command for flow in session.spec.flows for step in session.specs.flows[flow].steps]
     for name, command in session.spec.settings.commands.items():
-        if command is None or not _is_used(session, name):
+        if command is None or name not in used:
             continue
         program = _program(command)
         if program is not None and shutil.which(program, path=path) is None:
             return f"the command {name} needs '{program}', which is not installed"
     return None
-
-
-def _is_used(session: Session, name: str) -> bool:
-    flows = (session.specs.flows[flow] for flow in session.spec.flows)
-    return any(step.command == name for flow in flows for step in flow.steps)
 
 
 def _program(command: str) -> str | None:

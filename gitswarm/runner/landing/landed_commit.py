@@ -75,15 +75,11 @@ _TAIL_LINES = 20
 
 
 class CommitSpec(Struct, frozen=True):
-    """A commit to be made: whole tree, parents, message. `is_merge`: git has to be told of the second parent."""
+    """A commit to be made: whole tree, parents, message."""
 
     tree: str
     parents: tuple[str, ...]
     message: str
-
-    @property
-    def is_merge(self) -> bool:
-        return len(self.parents) > 1
 
 
 def shape_of(session: Session, state: RunState, plan: LandingPlan, tip: str, merged: str) -> CommitSpec:
@@ -175,7 +171,7 @@ def _with_hooks(session: Session, shape: CommitSpec, place: Shadow) -> str | Ref
     folder = users_hooks(session)
     # husky and others make their folder for a checkout, not for every worktree.
     elsewhere = ("-c", f"core.hooksPath={folder.path}") if folder.missing_in(place.path) else ()
-    if shape.is_merge:
+    if len(shape.parents) > 1:  # git has to be told of the second one
         (place.git_dir / "MERGE_HEAD").write_text(f"{shape.parents[1]}\n", encoding="ascii")
         # Else git leaves out a first parent that the second one descends from.
         (place.git_dir / "MERGE_MODE").write_text("no-ff", encoding="ascii")

@@ -223,18 +223,14 @@ class _Committing(Struct, frozen=True):
     env: Mapping[str, str]
     offer: Offer
 
-    @property
-    def _users(self) -> UsersGit:
-        return UsersGit(self.env, self.repository.main_folder, self.repository.git.before)
-
     def commit(self, base: str, tree: str, message: str) -> str:
         """The commit, on no branch yet; a checkout is made only for hooks to look at."""
-        configured = self._users.config("core.hooksPath", "path")
+        users = UsersGit(self.env, self.repository.main_folder, self.repository.git.before)
+        configured = users.config("core.hooksPath", "path")
         hooks = hooks_folder(configured, self.repository.common_dir, self.repository.main_folder)
         if commit_hooks(hooks, self.repository.objects, tree):
             return self._with_hooks(hooks, base, tree, message)
-        sign = self._users.config("commit.gpgsign", "bool") == "true"
-        return self._users.commit_tree(tree, (base,), message, sign=sign)
+        return users.commit_tree(tree, (base,), message, sign=users.config("commit.gpgsign", "bool") == "true")
 
     def _with_hooks(self, hooks: HooksFolder, base: str, tree: str, message: str) -> str:
         with _checkout(self.repository, base, tree) as place:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -105,7 +104,10 @@ def _look(step: KernelStep) -> UpstreamCommit:
     name = there if chosen == fetched else short(target)
     known = tracked.known if tracked is not None and chosen == fetched else _began(step, target)
     rewritten = known is not None and is_in(repository, base, known) and not is_in(repository, base, chosen)
-    _remember(repository, _ref(step), chosen)
+    ref = session.layout.upstream_ref  # it keeps the commit from being collected, and travels with the run
+    before = repository.refs.read(ref)
+    if before != chosen:
+        repository.refs.swap(ref, before, chosen, why="upstream")
     note = _note(repository, target, local, fetched, there)
     return UpstreamCommit(chosen, name, rewritten=rewritten, deleted=deleted, problem=problem, note=note)
 
@@ -134,7 +136,7 @@ def _tracked(step: KernelStep, target: str) -> Tracked | None:
 
 def _fetch(step: KernelStep, tracked: Tracked) -> tuple[str | None, str, bool]:
     """The commit that upstream has; why it is not known; whether that is because the branch is gone there."""
-    users, ref = users_git(step.session), _ref(step)
+    users, ref = users_git(step.session), step.session.layout.upstream_ref
     words = ["git", "fetch", *_QUIETLY, "--", tracked.remote, f"+{tracked.ref}:{ref}"]
     done = run_shell(
         shlex.join(words), cwd=users.folder, env={**users.own_env, **_NOBODY}, limits=CommandLimits(_FETCH_S)
@@ -148,22 +150,17 @@ def _fetch(step: KernelStep, tracked: Tracked) -> tuple[str | None, str, bool]:
     return None, f"git fetch {tracked.remote} did not succeed ({why})", False
 
 
-def _ref(step: KernelStep) -> str:
-    return step.session.layout.upstream_ref
-
-
-def _remember(repository: Repository, ref: str, commit: str) -> None:
-    """Keeps it from being collected, and travels with the run."""
-    found = repository.refs.read(ref)
-    if found != commit:
-        repository.refs.swap(ref, found, commit, why="upstream")
-
-
 def _report(repository: Repository, base: str, upstream: UpstreamCommit) -> dict[str, JsonValue]:
     there = upstream.commit
     behind = _count(repository, base, there) if there is not None else 0
     ahead = _count(repository, there, base) if there is not None else 0
     moved = there is not None and (behind > 0 or upstream.rewritten)
+    commits, paths = list[JsonValue](), list[JsonValue]()
+    if moved and there is not None:
+        listed = repository.git.output("log", f"-{_MOST_COMMITS}", "--format=%h %s", f"{base}..{there}")
+        commits += listed.decode(errors="replace").splitlines()
+        deltas = repository.diffs.between(*(repository.objects.commit(commit).tree for commit in (base, there)))
+        paths += [delta.path for delta in deltas[:_MOST_PATHS]]
     return {
         "moved": moved,
         "base": base,
@@ -171,10 +168,8 @@ def _report(repository: Repository, base: str, upstream: UpstreamCommit) -> dict
         "branch": upstream.name,
         "behind": behind,
         "ahead": ahead,
-        "commits": _lines(repository, "log", f"-{_MOST_COMMITS}", "--format=%h %s", f"{base}..{there}")
-        if moved
-        else [],
-        "paths": _changed(repository, base, there) if moved and there is not None else [],
+        "commits": commits,
+        "paths": paths,
         "rewritten": upstream.rewritten,
         "deleted": upstream.deleted,
         "reason": "; ".join(text for text in (upstream.problem, upstream.note) if text),
@@ -183,16 +178,6 @@ def _report(repository: Repository, base: str, upstream: UpstreamCommit) -> dict
 
 def _count(repository: Repository, since: str, until: str) -> int:
     return int(repository.git.output("rev-list", "--count", f"{since}..{until}"))
-
-
-def _lines(repository: Repository, *words: str) -> list[JsonValue]:
-    return list(repository.git.output(*words).decode(errors="replace").splitlines())
-
-
-def _changed(repository: Repository, base: str, there: str) -> list[JsonValue]:
-    trees = [repository.objects.commit(commit).tree for commit in (base, there)]
-    paths: Sequence[str] = [delta.path for delta in repository.diffs.between(*trees)]
-    return list(paths[:_MOST_PATHS])
 
 
 REBASE = "reset/rebase.json"
@@ -245,13 +230,14 @@ def _is_marked(step: KernelStep, path: str, tree: str, known: tuple[str, ...]) -
 
 
 def _rebased(step: KernelStep, request: StepRequest, conflicts: list[str], onto: str, before: str) -> StepResult:
+    state = step.state
     report: dict[str, JsonValue] = {
         "conflicts": len(conflicts),
         "files": [*conflicts],
         "onto": onto,
         "from": before,
-        "old_tip": _old_tip(step),
-        "steps": len(step.state.own_steps),
+        "old_tip": state.tip if state.bases.before is None else beginning(step).parent,
+        "steps": len(state.own_steps),
     }
     files = "1 file" if len(conflicts) == 1 else f"{len(conflicts)} files"
     summary = f"{files} in conflict" if conflicts else "no conflict"
@@ -261,12 +247,6 @@ def _rebased(step: KernelStep, request: StepRequest, conflicts: list[str], onto:
         concerns=tuple(f"{path}: in conflict" for path in conflicts[:_MOST_NAMED]),
     )
     return reported(step, request, handoff, report)
-
-
-def _old_tip(step: KernelStep) -> str:
-    """The last commit with the code of before."""
-    state = step.state
-    return state.tip if state.bases.before is None else beginning(step).parent
 
 
 def _occupied(step: KernelStep, request: StepRequest, names: list[str]) -> StepResult:

@@ -138,9 +138,7 @@ def _judge_nothing(judged: ComparisonIndex) -> ProofFinding | None:
     final, base = judged.final, judged.base
     if final.failed and base is not None and base.failed and judged.proof.changes and _is_as_broken(base, final):
         return finding("tests_cannot_run", (), "no test could run, nor at the base")
-    if not final.ran_nothing or final.failed:
-        return None
-    if base is None:
+    if not final.ran_nothing or final.failed or base is None:
         return None
     if base.ran_nothing:
         return finding("no_tests", (), "no test ran, nor at the base")

@@ -131,10 +131,9 @@ def _besides_tests(tree: ast.Module) -> Iterator[str]:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             of = ast.dump(ast.ImportFrom(getattr(statement, "module", None), [], getattr(statement, "level", 0)))
             yield from (f"{type(statement).__name__} {of} {ast.dump(alias)}" for alias in statement.names)
-        elif isinstance(statement, Function | ast.ClassDef):
-            if not statement.name.lower().startswith("test"):
-                yield ast.dump(statement)
-        elif not is_constant(statement):
+            continue
+        is_test = isinstance(statement, Function | ast.ClassDef) and statement.name.lower().startswith("test")
+        if not is_test and not is_constant(statement):
             yield ast.dump(statement)
 
 

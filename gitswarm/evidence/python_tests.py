@@ -300,9 +300,8 @@ def _calls(statement: ast.AST) -> Iterator[ast.Call]:
 
 def _call_compares(module: _Module, call: ast.Call, depth: int, inside: Function) -> bool:
     name = last_name(call.func)
-    if name in module.functions and depth < _HELP_DEPTH and not isinstance(call.func, ast.Attribute):
-        return _helper_compares(module, name, depth, inside)
-    if name in module.functions and dotted_name(call.func).startswith(("self.", "cls.")) and depth < _HELP_DEPTH:
+    is_own = not isinstance(call.func, ast.Attribute) or dotted_name(call.func).startswith(("self.", "cls."))
+    if is_own and name in module.functions and depth < _HELP_DEPTH:
         return _helper_compares(module, name, depth, inside)
     return bool(_ASSERTING.match(name)) and not _is_void(call)
 

@@ -192,7 +192,7 @@ class _Branch(Struct, frozen=True):
 NO_FORGE = "no forge is configured"
 _URL = re.compile(r"[a-z+]+://(?:[^@/]*@)?(?P<host>[^/:]+)(?P<port>:\d+)?/(?P<path>.+)")
 _SCP = re.compile(r"(?:[^@/]*@)?(?P<host>[^/:]{2,}):(?P<path>[^/].*)")
-_FORGES: dict[str, Callable[[ForgeCli, str, str], Forge]] = {"gh": GitHub, "glab": GitLab}
+_FORGES: dict[str, Callable[[ForgeCli, str], Forge]] = {"gh": GitHub, "glab": GitLab}
 
 
 class ForgeRemote(Struct, frozen=True):
@@ -222,8 +222,8 @@ def configured_forge(session: Session) -> Forge | None:
         )
     env = {name: value for name, value in session.context.env.items() if name not in LOCAL_VARIABLES}
     # A call that outlives us is ended by whoever resumes the run, before it asks what is there.
-    program = ForgeCli(rules.forge, {**env, MARKER: session.mark}, session.repository.main_folder)
-    return make(program, place.host, place.path)
+    program = ForgeCli(rules.forge, place.host, {**env, MARKER: session.mark}, session.repository.main_folder)
+    return make(program, place.path)
 
 
 def place_of(url: str) -> ForgeRemote | None:

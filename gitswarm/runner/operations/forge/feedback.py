@@ -226,7 +226,7 @@ def _from_forge(step: KernelStep) -> _Harvest:
         return _Harvest("none", reason="nothing was published")
     checks = forge.checks(request.head) if request.head else None
     items = from_forge(forge.remarks(request), checks or (), run)
-    return _Harvest(forge.name, bounded(items, session.redactor.scrub))
+    return _Harvest(forge.program.name, bounded(items, session.redactor.scrub))
 
 
 def hand_in(session: Session, state: RunState, feedback: Feedback) -> RunState:

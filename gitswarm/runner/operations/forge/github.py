@@ -26,17 +26,15 @@ class GitHub(Struct, frozen=True):
     """One repository there. `path`: OWNER/REPO."""
 
     program: ForgeCli
-    host: str
     path: str
-    name: str = "gh"
 
     @property
     def _repository(self) -> str:
-        return f"{self.host}/{self.path}"
+        return f"{self.program.host}/{self.path}"
 
     def account(self) -> str:
         try:
-            return self.program.one(self.host, "user").text("login")
+            return self.program.one("user").text("login")
         except ForgeError:
             return ""  # a token of an app is nobody's
 
@@ -44,7 +42,7 @@ class GitHub(Struct, frozen=True):
         owner = self.path.partition("/")[0]
         # With its owner: anybody may open a request from a branch of this name in a repository of their own.
         query = f"state=all&head={quote(f'{owner}:{branch}')}&{_PAGE}"
-        found = self.program.lists(self.host, f"repos/{self.path}/pulls?{query}")
+        found = self.program.lists(f"repos/{self.path}/pulls?{query}")
         requests = [_request(fields) for fields in found if fields.inner("head").text("ref") == branch]
         return max(requests, key=lambda request: (request.is_open, request.number), default=None)
 
@@ -56,16 +54,16 @@ class GitHub(Struct, frozen=True):
     def edit(self, request: PullRequest, title: str, body: str, *, draft: bool) -> None:
         if (request.title, request.body) != (title, body):
             path = f"repos/{self.path}/pulls/{request.number}"
-            self.program.api(self.host, path, "PATCH", {"title": title, "body": body})
+            self.program.api(path, "PATCH", {"title": title, "body": body})
         if request.is_draft != draft:
             undo = ("--undo",) if draft else ()
             self.program.run("pr", "ready", str(request.number), "--repo", self._repository, *undo)
 
     def remarks(self, request: PullRequest) -> list[Remark]:
         pulls, issues = (f"repos/{self.path}/{what}/{request.number}" for what in ("pulls", "issues"))
-        comments = self.program.lists(self.host, f"{issues}/comments?{_PAGE}")
-        reviews = self.program.lists(self.host, f"{pulls}/reviews?{_PAGE}")
-        threads = self.program.lists(self.host, f"{pulls}/comments?{_PAGE}")
+        comments = self.program.lists(f"{issues}/comments?{_PAGE}")
+        reviews = self.program.lists(f"{pulls}/reviews?{_PAGE}")
+        threads = self.program.lists(f"{pulls}/comments?{_PAGE}")
         return [
             *(_remark(fields, "comment") for fields in comments),
             *(_review(fields) for fields in reviews if _says(fields)),
@@ -77,21 +75,21 @@ class GitHub(Struct, frozen=True):
             self.comment(request, f"About {remark.url}\n\n{body}" if remark.url else body)
             return
         path = f"repos/{self.path}/pulls/{request.number}/comments/{remark.thread}/replies"
-        self.program.api(self.host, path, "POST", {"body": body})
+        self.program.api(path, "POST", {"body": body})
 
     def comment(self, request: PullRequest, body: str) -> None:
         path = f"repos/{self.path}/issues/{request.number}/comments"
-        self.program.api(self.host, path, "POST", {"body": body})
+        self.program.api(path, "POST", {"body": body})
 
     def rewrite(self, request: PullRequest, remark: Remark, body: str) -> None:
         del request
         path = f"repos/{self.path}/issues/comments/{remark.number}"
-        self.program.api(self.host, path, "PATCH", {"body": body})
+        self.program.api(path, "PATCH", {"body": body})
 
     def checks(self, commit: str) -> list[CiCheck] | None:
         where = f"repos/{self.path}/commits/{commit}"
-        runs = self.program.known(self.host, f"{where}/check-runs?{_PAGE}", "check_runs")
-        statuses = self.program.known(self.host, f"{where}/status?{_PAGE}", "statuses")
+        runs = self.program.known(f"{where}/check-runs?{_PAGE}", "check_runs")
+        statuses = self.program.known(f"{where}/status?{_PAGE}", "statuses")
         if runs is None or statuses is None:
             return None
         return [*map(_check, runs), *map(_status, statuses)]

@@ -33,9 +33,7 @@ class GitLab(Struct, frozen=True):
     """One project there. `path`: GROUP/…/PROJECT."""
 
     program: ForgeCli
-    host: str
     path: str
-    name: str = "glab"
 
     @property
     def _project(self) -> str:
@@ -46,13 +44,13 @@ class GitLab(Struct, frozen=True):
 
     def account(self) -> str:
         try:
-            return self.program.one(self.host, "user").text("username")
+            return self.program.one("user").text("username")
         except ForgeError:
             return ""  # a token of a job is nobody's
 
     def find(self, branch: str) -> PullRequest | None:
         path = f"{self._project}/merge_requests?state=all&source_branch={quote(branch, safe='')}&{_PAGE}"
-        found = self.program.lists(self.host, path)
+        found = self.program.lists(path)
         own = [fields for fields in found if fields.number("source_project_id") == fields.number("target_project_id")]
         requests = [_request(fields) for fields in own if fields.text("source_branch") == branch]
         return max(requests, key=lambda request: (request.is_open, request.number), default=None)
@@ -60,15 +58,15 @@ class GitLab(Struct, frozen=True):
     def create(self, branch: str, target: str | None, title: str, body: str) -> None:
         base = ("--target-branch", target) if target is not None else ()
         words = ("--draft", "--yes", "--source-branch", branch, *base, "--title", title, "--description", body)
-        self.program.run("mr", "create", "--repo", f"https://{self.host}/{self.path}", *words)
+        self.program.run("mr", "create", "--repo", f"https://{self.program.host}/{self.path}", *words)
 
     def edit(self, request: PullRequest, title: str, body: str, *, draft: bool) -> None:
         if (request.title, request.body, request.is_draft) != (title, body, draft):
             full_title = f"{_DRAFT}{title}" if draft else title
-            self.program.api(self.host, self._requests(request), "PUT", {"title": full_title, "description": body})
+            self.program.api(self._requests(request), "PUT", {"title": full_title, "description": body})
 
     def remarks(self, request: PullRequest) -> list[Remark]:
-        found = self.program.lists(self.host, f"{self._requests(request)}/discussions?{_PAGE}")
+        found = self.program.lists(f"{self._requests(request)}/discussions?{_PAGE}")
         return [
             _remark(note, discussion.text("id"), f"{request.url}#note_{note.number('id')}")
             for discussion in found
@@ -78,17 +76,17 @@ class GitLab(Struct, frozen=True):
 
     def answer(self, request: PullRequest, remark: Remark, body: str) -> None:
         path = f"{self._requests(request)}/discussions/{remark.thread}/notes"
-        self.program.api(self.host, path, "POST", {"body": body})
+        self.program.api(path, "POST", {"body": body})
 
     def comment(self, request: PullRequest, body: str) -> None:
-        self.program.api(self.host, f"{self._requests(request)}/notes", "POST", {"body": body})
+        self.program.api(f"{self._requests(request)}/notes", "POST", {"body": body})
 
     def rewrite(self, request: PullRequest, remark: Remark, body: str) -> None:
-        self.program.api(self.host, f"{self._requests(request)}/notes/{remark.number}", "PUT", {"body": body})
+        self.program.api(f"{self._requests(request)}/notes/{remark.number}", "PUT", {"body": body})
 
     def checks(self, commit: str) -> list[CiCheck] | None:
         path = f"{self._project}/repository/commits/{commit}/statuses?{_PAGE}"
-        found = self.program.known(self.host, path)
+        found = self.program.known(path)
         return [_check(fields) for fields in found] if found is not None else None
 
 

@@ -75,8 +75,7 @@ class Forge(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """Of its command line."""
+    def program(self) -> ForgeCli: ...
 
     def account(self) -> str:
         """Whose account the command line uses; "" when the forge does not tell."""
@@ -124,9 +123,10 @@ _HTTP_UNKNOWN = frozenset({404, 422})
 
 
 class ForgeCli(Struct, frozen=True):
-    """`env`: the user's own environment; `folder`: where it is started, the main checkout."""
+    """`host`: of the forge; `env`: the user's own environment; `folder`: where it is started, the main checkout."""
 
     name: str
+    host: str
     env: Mapping[str, str]
     folder: Path
 
@@ -168,39 +168,39 @@ class ForgeCli(Struct, frozen=True):
         http = int(found[1] or found[2]) if found else None
         return ForgeError(f"{words} failed: {lines}", hint=f"{self.name} auth status", http=http)
 
-    def api(self, host: str, path: str, method: str = "GET", payload: Mapping[str, JsonValue] | None = None) -> str:
+    def api(self, path: str, method: str = "GET", payload: Mapping[str, JsonValue] | None = None) -> str:
         """One call of the forge's own interface; of a GET every page, one JSON document after the other."""
-        words = ["api", "--hostname", host, "--method", method]
+        words = ["api", "--hostname", self.host, "--method", method]
         if payload is None:
             return self.run(*words, *(["--paginate"] if method == "GET" else []), path)
         head = ("--header", "Content-Type: application/json", "--input", "-")
         return self.run(*words, *head, path, stdin=json.dumps(dict(payload)))
 
-    def lists(self, host: str, path: str, key: str | None = None) -> list[Fields]:
+    def lists(self, path: str, key: str | None = None) -> list[Fields]:
         """The objects that a GET lists.
 
         :param key: where the list stands, when each page is an object.
         :raises ForgeError: as `run`; or that is no such list.
         """
         found: list[Fields] = []
-        for document in self._documents(self.api(host, path), path):
+        for document in self._documents(self.api(path), path):
             page = document.get(key) if key is not None and isinstance(document, dict) else document
             if not isinstance(page, list):
                 raise ForgeError(f"{self.name} api {path} is not a list", hint=f"{self.name} api {path}")
             found.extend(Fields(item) for item in page if isinstance(item, dict))
         return found
 
-    def one(self, host: str, path: str) -> Fields:
+    def one(self, path: str) -> Fields:
         """The object that a GET answers."""
-        for document in self._documents(self.api(host, path), path):
+        for document in self._documents(self.api(path), path):
             if isinstance(document, dict):
                 return Fields(document)
         raise ForgeError(f"{self.name} api {path} is not an object", hint=f"{self.name} api {path}")
 
-    def known(self, host: str, path: str, key: str | None = None) -> list[Fields] | None:
+    def known(self, path: str, key: str | None = None) -> list[Fields] | None:
         """As `lists`; None: what the path is about is not there."""
         try:
-            return self.lists(host, path, key)
+            return self.lists(path, key)
         except ForgeError as error:
             if error.http in _HTTP_UNKNOWN:
                 return None

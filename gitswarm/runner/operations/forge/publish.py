@@ -149,23 +149,21 @@ class _Shown(Struct):
 
     def _requested(self, forge: Forge, proposal: RequestText, status: PullRequestStatus | None) -> PullRequest | None:
         """The open request, saying what it should; None: people have closed it."""
-        step, branch = self.step, branch_of(self.step.run)
+        step, branch, program = self.step, branch_of(self.step.run), forge.program.name
         standing = forge.find(branch)
         if standing is not None and not standing.is_open:
             self.report |= {"url": standing.url, "number": standing.number, "reason": "the request was closed there"}
             self.summary = f"not published: {standing.url} was closed there"
             self.concerns.append(f"{standing.url} is closed; opened there again, it is brought up to date")
             return None
-        self.emit(Event(EventKind.INTENT, {"key": f"publish {step.run}", "forge": forge.name, "branch": branch}))
+        self.emit(Event(EventKind.INTENT, {"key": f"publish {step.run}", "forge": program, "branch": branch}))
         commit = publish_branch(step.session, step.state, proposal.title)
         self.report |= {"branch": branch, "commit": commit}
         if standing is None:
             forge.create(branch, target_there(step.session), proposal.title, proposal.body)
             standing = forge.find(branch)
             if standing is None:
-                raise ForgeError(
-                    f"{forge.name} made a request that it does not list", hint=f"{forge.name} auth status"
-                )
+                raise ForgeError(f"{program} made a request that it does not list", hint=f"{program} auth status")
         draft = status.state == "draft" if status is not None else standing.is_draft
         self.report |= {"published": True, "url": standing.url, "number": standing.number}
         self.summary = f"published as {standing.url}"

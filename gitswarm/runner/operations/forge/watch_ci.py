@@ -96,7 +96,7 @@ def _look(step: KernelStep, forge: Forge, commit: str) -> _Seen:
     checks = forge.checks(commit)
     if checks is not None:
         return _Seen(checks)
-    reason = f"{forge.name} does not know {commit[:12]}: it was not pushed there"
+    reason = f"{forge.program.name} does not know {commit[:12]}: it was not pushed there"
     pushes = step.session.spec.settings.deploy.push
     return _Seen(reason=reason, concerns=(reason,) if pushes else ())
 

@@ -63,10 +63,10 @@ def converted(model: type[R], value: object) -> R:
     """
     :raises MistakesError: with every mistake.
     """
-    reading = _Reading()
-    made: Any = reading.value(_kind_of(model), value, ())
-    if reading.mistakes:
-        raise MistakesError(reading.mistakes)
+    conversion = _Conversion()
+    made: Any = conversion.value(_kind_of(model), value, ())
+    if conversion.mistakes:
+        raise MistakesError(conversion.mistakes)
     found: R = made
     return found
 
@@ -80,7 +80,7 @@ _WRONG = object()
 """In the place of a value in which a mistake was found."""
 
 
-class _Reading:
+class _Conversion:
     """`mistakes`: found so far."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class _Reading:
             fitting.sort(key=lambda each: isinstance(each, kinds.StructType | kinds.DictType | _List))
         first: list[Mistake] | None = None
         for each in fitting:
-            attempt = _Reading()
+            attempt = _Conversion()
             made = attempt.value(each, given, place)
             if not attempt.mistakes:
                 return made
@@ -256,20 +256,20 @@ class _Reading:
             return self.wrong(place, str(error).partition(" - at `")[0])
 
 
-_READERS: Mapping[type[kinds.Type], Callable[[_Reading, Any, Any, Place], Any]] = {
-    kinds.Metadata: _Reading.of_short,
-    kinds.AnyType: _Reading.anything,
-    kinds.StructType: _Reading.record,
-    kinds.UnionType: _Reading.one_of,
-    kinds.VarTupleType: _Reading.items,
-    kinds.ListType: _Reading.items,
-    kinds.DictType: _Reading.mapping,
-    kinds.LiteralType: _Reading.word,
-    kinds.EnumType: _Reading.word,
-    kinds.IntType: _Reading.number,
-    kinds.FloatType: _Reading.number,
-    kinds.BoolType: _Reading.switch,
-    kinds.StrType: _Reading.text,
+_READERS: Mapping[type[kinds.Type], Callable[[_Conversion, Any, Any, Place], Any]] = {
+    kinds.Metadata: _Conversion.of_short,
+    kinds.AnyType: _Conversion.anything,
+    kinds.StructType: _Conversion.record,
+    kinds.UnionType: _Conversion.one_of,
+    kinds.VarTupleType: _Conversion.items,
+    kinds.ListType: _Conversion.items,
+    kinds.DictType: _Conversion.mapping,
+    kinds.LiteralType: _Conversion.word,
+    kinds.EnumType: _Conversion.word,
+    kinds.IntType: _Conversion.number,
+    kinds.FloatType: _Conversion.number,
+    kinds.BoolType: _Conversion.switch,
+    kinds.StrType: _Conversion.text,
 }
 
 

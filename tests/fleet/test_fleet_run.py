@@ -82,6 +82,31 @@ def test_a_provider_is_asked_by_no_more_runs_than_it_may_and_priority_decides_wh
         assert f"hint: {to_type}" in refused.stderr
 
 
+def test_a_first_attempt_that_fails_does_not_end_a_run_that_had_been_stopped(
+    fleet: FleetProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, execute = fleet.project, worker.execute
+    project.git("init", "-q", "--bare", "../hub.git")
+    project.git("config", "swarm.hub", "../hub.git")
+    project.swarm("start", "trip", "-m", "x", "--script", fleet.script(), "--hub", "--until", "one")
+    ((run, steps),) = fleet.steps_on_hub().items()
+    assert steps == ["one"]
+    failed = fleet.door / "failed"
+
+    def attempt(order: worker.Order) -> worker.Answer:
+        """It is copied for each attempt: what it knows is on disk."""
+        if failed.exists():
+            return execute(order)
+        failed.touch()
+        return worker.Answer(128, "fatal: cannot lock")
+
+    monkeypatch.setattr(dispatching, "execute", attempt)
+
+    project.swarm("fleet", "run", run.removeprefix("shadow/"))
+
+    assert fleet.steps_on_hub() == {run: list(STEPS)}
+
+
 @pytest.mark.parametrize(
     ("line", "to_type"),
     [

@@ -245,7 +245,9 @@ class Fleet(Struct):
             "steps": job.steps,
             "attempt": job.attempts,
         }
-        is_over = lease is not None and (not is_open(lease) or job.state == RunStatus.STOPPED.value)
+        # Of an attempt that failed the hub still says how the one before it ended: also one that was told to stop.
+        is_stopped = job.state == RunStatus.STOPPED.value and answer.code == 0
+        is_over = lease is not None and (not is_open(lease) or is_stopped)
         if answer.code == FencedError.exit_code:
             job.ended, job.state = True, ELSEWHERE
             self.display.event("ended", run, f"is executed elsewhere: {answer.said}", {**tells, "state": ELSEWHERE})

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -183,13 +183,31 @@ def select_tests(
         return None
     if any("…" in case.name for case in cases):
         return None  # cut: nothing is called so
-    select = _SELECT.get(known.runner)
-    arguments = select(known, cases, results) if select else None
+    arguments = _selecting(known, cases, results)
     return None if arguments is None else (*known.before, *arguments)
 
 
-def _pytest(command: TestCommand, cases: Sequence[CaseResult], results: CaseResults) -> list[str]:
-    return [*_without_places(command.arguments, results), *(each.name for each in cases)]
+def _selecting(command: TestCommand, cases: Sequence[CaseResult], results: CaseResults) -> list[str] | None:
+    """The arguments with which a program runs these tests."""
+    given = command.arguments
+    chosen: list[str] | None = None
+    match command.runner:
+        case "pytest":
+            chosen = [*_without_places(given, results), *(case.name for case in cases)]
+        case "jest" | "vitest":
+            chosen = _script(command, cases, _without_places(given, results))
+        case "go":
+            chosen = _go(given, cases)
+        case "cargo" if not any(case.name.startswith("doc ") or case.outcome == "error" for case in cases):
+            separator = [] if "--" in given else ["--"]
+            chosen = [*given, *separator, "--exact", *sorted({case.name.rpartition(" ")[2] for case in cases})]
+        case "nextest" if "--" not in given:
+            chosen = [*given, "-E", " | ".join(f"test(={case.name.rpartition(' ')[2]})" for case in cases)]
+        case "node":
+            # Node 20 matches each title for itself, and runs a test only when the blocks around it match too.
+            found = sorted({title for case in cases for title in titles(case)})
+            chosen = [*(f"--test-name-pattern=^{re.escape(title)}$" for title in found), *given]
+    return chosen
 
 
 def _without_places(given: Sequence[str], results: CaseResults) -> list[str]:
@@ -203,24 +221,21 @@ def _without_places(given: Sequence[str], results: CaseResults) -> list[str]:
     return kept if "." not in kept else [word for word in kept if word != "."]
 
 
-def _script(command: TestCommand, cases: Sequence[CaseResult], results: CaseResults) -> list[str] | None:
+def _script(command: TestCommand, cases: Sequence[CaseResult], given: Sequence[str]) -> list[str] | None:
     """By files and a pattern of whole names: titles joined by one space, as both tools match them."""
     files = sorted({case.file for case in cases if case.file})
-    given = _without_places(command.arguments, results)
     if not files or any(case.file is None for case in cases) or "--" in given or "-t" in given:
         return None
-    whole = all(case.name == case.file for case in cases)
     loaded = [case for case in cases if case.name != case.file]
     pattern = "|".join(re.escape(" ".join(titles(case))).replace("/", r"\/") for case in loaded)
-    by_name = [] if whole else ["-t", f"^(?:{pattern})$"]
+    by_name = ["-t", f"^(?:{pattern})$"] if loaded else []
     if command.runner == "jest":
         return [*given, *by_name, "--runTestsByPath", *files]
     words = given if given[:1] == ["run"] else ["run", *given]
     return [*words, *files, *by_name]
 
 
-def _go(command: TestCommand, cases: Sequence[CaseResult], _results: CaseResults) -> list[str] | None:
-    given = command.arguments
+def _go(given: Sequence[str], cases: Sequence[CaseResult]) -> list[str] | None:
     parts = [go_parts(case.name) for case in cases]
     if None in parts or "-args" in given:
         return None
@@ -233,36 +248,6 @@ def _go(command: TestCommand, cases: Sequence[CaseResult], _results: CaseResults
         if not (is_package or word.split("=", 1)[0] in _GO_VALUES or before in _GO_VALUES):
             options.append(word)
     return [*options, "-count=1", "-run", f"^(?:{tests})$", *packages]
-
-
-def _cargo(command: TestCommand, cases: Sequence[CaseResult], _results: CaseResults) -> list[str] | None:
-    if any(case.name.startswith("doc ") or case.outcome == "error" for case in cases):
-        return None
-    tests = sorted({case.name.rpartition(" ")[2] for case in cases})
-    separator = [] if "--" in command.arguments else ["--"]
-    return [*command.arguments, *separator, "--exact", *tests]
-
-
-def _nextest(command: TestCommand, cases: Sequence[CaseResult], _results: CaseResults) -> list[str] | None:
-    tests = " | ".join(f"test(={each.name.rpartition(' ')[2]})" for each in cases)
-    return None if "--" in command.arguments else [*command.arguments, "-E", tests]
-
-
-def _node_titles(command: TestCommand, cases: Sequence[CaseResult], _results: CaseResults) -> list[str]:
-    """Node 20 matches each title for itself, and runs a test only when the blocks around it match too."""
-    found = sorted({title for case in cases for title in titles(case)})
-    return [*(f"--test-name-pattern=^{re.escape(title)}$" for title in found), *command.arguments]
-
-
-_SELECT: Mapping[Runner, Callable[[TestCommand, Sequence[CaseResult], CaseResults], list[str] | None]] = {
-    "pytest": _pytest,
-    "jest": _script,
-    "vitest": _script,
-    "go": _go,
-    "cargo": _cargo,
-    "nextest": _nextest,
-    "node": _node_titles,
-}
 
 
 def request_report(

@@ -19,7 +19,7 @@ from gitswarm.records.record import Record
 from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
 from gitswarm.runner.deciding.decision_facts import situation_of
 from gitswarm.runner.open_run import open_run
-from gitswarm.runner.run_session import RunContext, SilentObserver
+from gitswarm.runner.run_session import Observer, RunContext
 from gitswarm.runner.specs import RUN_FIELDS, STALL_FIELDS, field_problem
 from gitswarm.worktree.shadow import Placement
 from tests.projects import new_project
@@ -53,7 +53,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Json
     run = drive(project, CASE)
     repository = open_repository(project.root, project.env)
     context = RunContext(
-        project.env, lambda: datetime.now(UTC), Placement(None, project.root.parent / "state"), SilentObserver()
+        project.env, lambda: datetime.now(UTC), Placement(None, project.root.parent / "state"), Observer()
     )
     with open_run(repository, RunLayout(run), context) as opened:
         return [situation_of(opened.session, opened.state, record).context for record in opened.state.steps]

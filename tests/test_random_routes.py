@@ -35,7 +35,7 @@ from gitswarm.routing.choices import MAX_DEPTH
 from gitswarm.runner.begin import NewRun, open_session, start_run
 from gitswarm.runner.deciding.decision_facts import situation_of
 from gitswarm.runner.resuming import resume_run
-from gitswarm.runner.run_session import FrozenSpecs, RunContext, SilentObserver
+from gitswarm.runner.run_session import FrozenSpecs, Observer, RunContext
 from gitswarm.runner.specs import freeze
 from gitswarm.specs.library import load_library
 from gitswarm.specs.script import Script
@@ -180,7 +180,7 @@ def stories(draw: st.DrawFn) -> Story:
 
 
 @dataclass
-class Watcher(SilentObserver):
+class Watcher(Observer):
     """Keeps what the process believed, to compare it with what git says."""
 
     states: list[RunState] = field(default_factory=list)

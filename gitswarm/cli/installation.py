@@ -24,7 +24,7 @@ from gitswarm.runner.diagnosis import Diagnosis, examine_machine, examine_reposi
 from gitswarm.runner.initialise import Initialised, InitOptions, initialise, undo_init
 from gitswarm.runner.run_engines import EngineHere, OfferedModel, survey_engines, survey_models
 from gitswarm.runner.run_processes import refuse_agent
-from gitswarm.runner.run_session import SilentObserver
+from gitswarm.runner.run_session import Observer
 from gitswarm.safety.guard import Change, FileState, is_guard
 from gitswarm.settings import CONFIG_FILE, CommandLine, Config, freeze_settings, load_config
 
@@ -171,7 +171,7 @@ def doctor(
 
 def _machine(config: Config) -> list[Diagnosis]:
     settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
-    return list(examine_machine(settings, run_context(config, SilentObserver())))
+    return list(examine_machine(settings, run_context(config, Observer())))
 
 
 def _show_finding(finding: Diagnosis, *, is_fixed: bool) -> None:
@@ -196,7 +196,7 @@ def engines(
     """Engines and their modes, and whether they work here; what each can do."""
     config = config_here()
     settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
-    context = run_context(config, SilentObserver())
+    context = run_context(config, Observer())
     if models:
         offered = list(survey_models(settings, library_here().policy(), context))
         if as_json:

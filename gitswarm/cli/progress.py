@@ -35,7 +35,7 @@ from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.evidence import extra_run_words
 from gitswarm.records.routing import Action, Decision
 from gitswarm.records.text import columns, shorten
-from gitswarm.runner.run_session import SilentObserver
+from gitswarm.runner.run_session import Observer
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -50,7 +50,7 @@ DOING_COLUMNS = 30
 """Room for what the agent says or does, in the line that moves."""
 
 
-class NoticeObserver(SilentObserver):
+class NoticeObserver(Observer):
     def notice(self, text: str) -> None:
         err(text)
 
@@ -62,7 +62,7 @@ class JsonProgress(NoticeObserver):
         out_stored(event.to_line())
 
 
-class PlainProgress(SilentObserver):
+class PlainProgress(Observer):
     """A line per step on stderr; below it why it ended so, where that is no agent's word.
 
     :param repository: where the evidence of steps is read; None: the lines say what the steps say.

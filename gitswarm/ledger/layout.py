@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -77,6 +77,10 @@ class RunLayout(Struct, frozen=True):
     def lease_ref(self) -> str:
         """Who executes the run, and how it stands; only the hub has it."""
         return f"refs/swarm/{self.run_id}/lease"
+
+    def without_lease(self, refs: Mapping[str, str]) -> dict[str, str]:
+        """Of a hub's refs of the run, those that every repository has."""
+        return {name: to for name, to in refs.items() if name != self.lease_ref}
 
     @property
     def ref_patterns(self) -> tuple[str, str, str]:

@@ -30,7 +30,7 @@ from gitswarm.runner.begin import ForkOptions, NewRun, plan_fork, start_run
 from gitswarm.runner.human_steps import ADOPT, ResumeOptions
 from gitswarm.runner.recorded_script import left_files, recorded_script
 from gitswarm.runner.resuming import resume_run
-from gitswarm.runner.run_session import FrozenSpecs, Observer, RunContext, SilentObserver
+from gitswarm.runner.run_session import FrozenSpecs, Observer, RunContext
 from gitswarm.specs.flow import Operation
 from gitswarm.specs.sidequest import NODE_PREFIX
 from gitswarm.worktree.shadow import find_shadow
@@ -166,7 +166,7 @@ def _stops(repository: Repository, state: RunState) -> set[int]:
     return found
 
 
-class _Follower(SilentObserver):
+class _Follower(Observer):
     """Tells another observer everything, and knows where the replay stands."""
 
     def __init__(self, observer: Observer, recording: Recording) -> None:

@@ -120,7 +120,7 @@ def push_to_hub(session: Session, state: RunState, *, executes: bool = True) -> 
 
 
 class Observer:
-    """Is told what happens in a run."""
+    """Is told what happens in a run; by itself it says nothing."""
 
     def opened(self, state: RunState, worktree: str) -> None:
         """The run has its branch and worktree and is about to execute."""
@@ -162,7 +162,3 @@ class DiscreetObserver(Observer):
 
     def notice(self, text: str) -> None:
         self.observer.notice(self.scrubber.scrub(text))
-
-
-class SilentObserver(Observer):
-    """Watches and says nothing."""

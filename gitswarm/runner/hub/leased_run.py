@@ -230,9 +230,7 @@ def fetch_run(repository: Repository, remote: Remote, layout: RunLayout) -> dict
     :raises GitFailedError: it cannot be reached, or its refs move all the time.
     """
     for _ in range(_LOOKS):
-        refs = {
-            name: to for name, to in look_at_hub(repository, remote, layout).refs.items() if name != layout.lease_ref
-        }
+        refs = layout.without_lease(look_at_hub(repository, remote, layout).refs)
         if layout.branch not in refs:
             with archived_on_hub(repository, remote, layout) as archive:
                 return archive.bring_run(layout, repository, remote) if archive is not None else refs

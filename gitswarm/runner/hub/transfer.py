@@ -54,7 +54,7 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
     leased = LeasedRun(repository, remote, layout, clock)
     _refuse_executed(repository, leased.lease)
     _refuse_held(repository, leased.lease)
-    there = {name: to for name, to in leased.there.items() if name != layout.lease_ref}
+    there = layout.without_lease(leased.there)
     seen = there
     if layout.branch not in there:
         with archived_on_hub(repository, remote, layout) as archive:
@@ -146,7 +146,7 @@ def refuse_behind(repository: Repository, env: Mapping[str, str], layout: RunLay
     found = refuse_elsewhere(repository, env, layout, "resume")
     if found is None or layout.run_id not in found.leases:
         return
-    commits = [to for name, to in found.refs.items() if name != layout.lease_ref]
+    commits = layout.without_lease(found.refs).values()
     if not reaches_all(repository, commits, replay(repository, layout)):
         run, owner = layout.run_id, found.leases[layout.run_id].owner
         raise SwarmError(
@@ -228,7 +228,7 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, context
                 leased.take(executes=True, held=leased.lease is not None and leased.lease.held)
             except FencedError:
                 continue  # a step came between our look and our lease
-        theirs = {name: to for name, to in leased.there.items() if name != layout.lease_ref}
+        theirs = layout.without_lease(leased.there)
         try:
             if layout.branch in theirs and theirs == refs_here(repository, layout):
                 return leased

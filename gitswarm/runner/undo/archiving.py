@@ -187,9 +187,8 @@ def _fold(
         store = ArchiveStore(scratch, clock, chained=True)
         for run in runs:
             layout = RunLayout(run.run_id)
-            kept = {name: to for name, to in refs[run.run_id].items() if name != layout.lease_ref}
             try:
-                packed.append(store.packed(run, kept))
+                packed.append(store.packed(run, layout.without_lease(refs[run.run_id])))
                 done.append(Folded(run))
             except SwarmError as error:
                 done.append(Folded(run, error))

@@ -57,7 +57,7 @@ class ReviewRules(Record):
     this machine. `remote`: git's name of the repository that the branch is pushed to."""
 
     forge: Literal["none", "gh", "glab"] = "none"
-    remote: Annotated[str, form("[A-Za-z0-9_][A-Za-z0-9._/-]*")] = "origin"
+    remote: Annotated[str, form("[A-Za-z0-9_][A-Za-z0-9._/-]*", "'{given}' is no name of a remote")] = "origin"
 
 
 class ProofRules(Record):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, Protocol, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.mistakes import Mistake, MistakesError
@@ -47,9 +47,9 @@ class PolicyRules(Record):
     protected_paths: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     sandbox: Annotated[SandboxRule, short_form(plain_switch)] = "auto"
-    sandbox_binds: tuple[Annotated[str, Meta(pattern=r"^(/|~/)")], ...] = ()
+    sandbox_binds: tuple[Annotated[str, form("(/|~/).*", "'{given}' is no path that begins with / or ~/")], ...] = ()
     network: NetworkRule = "engine"
-    allow_hosts: tuple[Annotated[str, form(_HOST)], ...] = ()
+    allow_hosts: tuple[Annotated[str, form(_HOST, "'{given}' is no host: host, host:port or *.host")], ...] = ()
 
 
 class Allow(Struct, frozen=True):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 from msgspec import Struct, field
 
@@ -29,11 +29,8 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.processes import CommandLimits, Ending, project_environment, run_shell
+from gitswarm.records.json_value import JsonValue
 from gitswarm.untrusted import remove_tree
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
-
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BY_SIGNAL = 128

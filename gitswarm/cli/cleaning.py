@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,15 +30,13 @@ from gitswarm.ledger.overview import RunOverview, overviews
 from gitswarm.ledger.state import RunState
 from gitswarm.records.budget import seconds
 from gitswarm.records.execution import OVER
+from gitswarm.records.json_value import JsonValue
 from gitswarm.runner.hub.transfer import hub_for_runs
 from gitswarm.runner.open_run import open_run
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.undo.archiving import archive_run, find_archived, fold_on_hub, restore_archived, sweep_archived
 from gitswarm.runner.undo.discard import discard_run, discard_worktree, purge, refuse_work, restore_run
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
 
 _DAY_S = 86_400
 _TRASH_DAYS = 14

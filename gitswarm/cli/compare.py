@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Struct, to_builtins
 
@@ -20,10 +20,8 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import Timing, spec_fields
 from gitswarm.ledger.work import changed_files
 from gitswarm.records.execution import FORK_OF
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.text import shorten
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
 
 _NO_MODEL = "none"
 _LABEL, _GAP, _LEAST = 10, 2, 18

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, duration, err, money, out, out_json, table
@@ -14,9 +14,7 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.work import Bill, Sum, bills, total
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
+from gitswarm.records.json_value import JsonValue
 
 _Paid = tuple[str, Bill]
 """The run, and what it paid for."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out, out_json, plural
@@ -21,10 +21,7 @@ from gitswarm.ledger.overview import overview
 from gitswarm.records.event import TERMINAL_KINDS, EventKind, LoggedEvent
 from gitswarm.records.json_value import JsonValue
 
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
-
-    Traced = dict[str, JsonValue]
+Traced = dict[str, JsonValue]
 
 _NO_NAMES = ("", ".", "..", ".git")
 _FILES = (0o100644, 0o100755)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.next_command import command_to_land, onward
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.run_spec import LandStrategy
 from gitswarm.runner.human_steps import settled
 from gitswarm.runner.landing.approve import Approval, approve_run, reject_run
@@ -30,9 +31,6 @@ from gitswarm.runner.landing.landing_plan import LandedBefore, LandingPlan, Land
 from gitswarm.runner.open_run import open_run
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.runner.run_session import Session
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
 
 
 def edited(repository: Repository, text: str) -> str:

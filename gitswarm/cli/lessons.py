@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import advise, hanging, labelled, out, out_bytes, out_json, out_lines, plural
@@ -21,11 +21,8 @@ from gitswarm.ledger.scent_trail import (
     read_wisdom,
     scent_trail,
 )
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.text import listed
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
-
 
 ProposalArgument = Annotated[str, Argument(metavar="ID", help="As `wisdom list` says it: 4a1f0c/WP-001.")]
 _DAY = 10

@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import yaml
 from msgspec import to_builtins
@@ -39,14 +39,11 @@ from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import replay as read_run
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.json_value import JsonValue
 from gitswarm.routing.macro import ALL
 from gitswarm.runner.replaying import ComparedStep, Recording, compare_steps, plan_replay, play
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.settings import CONFIG_FILE, CommandLine
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
-
 
 _SOURCE = Path(__file__).with_name("demo_project")
 _SCRIPT = ".swarm/script.yaml"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import advise, err, hanging, out, out_bytes, out_json, out_lines, plural, table
@@ -19,10 +19,7 @@ from gitswarm.ledger.finding import find_run
 from gitswarm.projection.database import Ask, Projection, QueryResult
 from gitswarm.projection.rows import sources
 from gitswarm.projection.schema import LISTS, SHARES
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
-
+from gitswarm.records.json_value import JsonValue
 
 LiveFlag = Annotated[
     bool, Option("--live", help="Also what the steps that run now have written, with `committed` false.")

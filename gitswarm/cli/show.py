@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Struct
 
@@ -55,10 +55,8 @@ from gitswarm.ledger.stored_json import (
     is_of_tests,
 )
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.text import shorten
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
 
 
 def show(

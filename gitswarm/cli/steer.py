@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, hanging, out, out_json, out_lines, plural, readable
@@ -41,6 +41,7 @@ from gitswarm.ledger.rescue import rescue_branch
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.json_value import JsonValue
 from gitswarm.runner.begin import ForkOptions, create_run, plan_fork
 from gitswarm.runner.human_steps import ResumeOptions
 from gitswarm.runner.open_run import end_unowned, open_run
@@ -48,9 +49,6 @@ from gitswarm.runner.run_engines import LOCAL, OWN
 from gitswarm.runner.run_processes import Request, RequestKind, Requests, interrupt, refuse_agent
 from gitswarm.runner.undo.rollback import RollbackPlan, plan_rollback, roll_back, undo_rollback
 from gitswarm.settings import CommandLine, freeze_settings
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
 
 NowFlag = Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")]
 OnHubFlag = Annotated[bool, Option("--hub", help="A run of the hub, whichever machine executes it.")]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Struct
 
@@ -40,12 +40,9 @@ from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import command_summary, evidence_of_command, is_of_tests
 from gitswarm.records.execution import RUN_ID
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import Action
 from gitswarm.records.text import columns, shorten
-
-if TYPE_CHECKING:
-    from gitswarm.records.json_value import JsonValue
-
 
 _STEP, _MODEL, _RUN, _STATION = "step", "model", "run", "station"
 _ORDER = (_RUN, _STEP, _STATION, _MODEL)

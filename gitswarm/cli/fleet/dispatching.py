@@ -32,6 +32,7 @@ from gitswarm.ledger.lease import Lease, look_at_hub
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import replay
 from gitswarm.records.execution import RunStatus
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.text import usd
 from gitswarm.runner.begin import create_run
@@ -45,8 +46,6 @@ from gitswarm.runner.undo.discard import discard_run
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-
-    from gitswarm.records.json_value import JsonValue
 
 _POLL_S = 0.5
 _LOOK_S = 2.0

@@ -38,6 +38,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease
 from gitswarm.ledger.next_command import with_hub
 from gitswarm.records.execution import OVER, RunStatus
+from gitswarm.records.json_value import JsonValue
 from gitswarm.records.text import usd
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, is_given_up, read_queue
 from gitswarm.runner.hub.transfer import hub_for_runs
@@ -45,8 +46,6 @@ from gitswarm.runner.hub.transfer import hub_for_runs
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
-
-    from gitswarm.records.json_value import JsonValue
 
 QUEUED, NOT_BEGUN, GIVEN_UP = "queued", "not begun", "given up"
 DEFAULT_FLOW = "build"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Doubt = Literal["rehearsal", "state", "blocking", "tests", "criterion", "warning", "accepted", "left out", "step"]
 
 
-@dataclass(frozen=True, slots=True)
-class Unproven:
+class Unproven(Struct, frozen=True):
     """Something that a reviewer has to know before a yes. `about`: the id, step or path."""
 
     kind: Doubt
@@ -17,8 +17,7 @@ class Unproven:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReportVerdict:
+class ReportVerdict(Struct, frozen=True):
     """`state`: as `list` names it. `steps`: executions on the branch. `duration_ms`: of all that were paid for."""
 
     state: str
@@ -32,16 +31,14 @@ class ReportVerdict:
     unproven: tuple[Unproven, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SaidOfWork:
+class SaidOfWork(Struct, frozen=True):
     """What the author of a part of the work says about it."""
 
     step: str
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedFile:
+class ReportedFile(Struct, frozen=True):
     """Line counts are None for binary files. `reasons`: why to look here first; none for most files."""
 
     path: str
@@ -51,8 +48,7 @@ class ReportedFile:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedChanges:
+class ReportedChanges(Struct, frozen=True):
     """Of the code, `.swarm/runs` left out. `files`: those to look at first come first."""
 
     insertions: int
@@ -60,8 +56,7 @@ class ReportedChanges:
     files: tuple[ReportedFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedCriterion:
+class ReportedCriterion(Struct, frozen=True):
     """`proof`: proven, claimed, untested, failing, or `not judged`; `evidence`: the number of the step whose evidence
     says so; `current`: it was the code that the run has now."""
 
@@ -74,8 +69,7 @@ class ReportedCriterion:
     current: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedClaim:
+class ReportedClaim(Struct, frozen=True):
     """What was said, and what git, tests or git-swarm found. `said` is empty where nothing was: found all the same.
     `outcome`: open, settled, accepted, or counted: it lowered the step's status."""
 
@@ -87,8 +81,7 @@ class ReportedClaim:
     outcome: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """What an agent wanted to do and the policy did not let it."""
 
     step: str
@@ -98,8 +91,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class OffPath:
+class OffPath(Struct, frozen=True):
     """A decision that a flow's plain way does not hold. `who`: the source, where it was not the flow's own rules."""
 
     after: str
@@ -109,16 +101,14 @@ class OffPath:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class OpenQuestion:
+class OpenQuestion(Struct, frozen=True):
     kind: Literal["question", "assumption", "concern"]
     step: str
     text: str
     more: str
 
 
-@dataclass(frozen=True, slots=True)
-class CostLine:
+class CostLine(Struct, frozen=True):
     """What executions took and cost; `cost_usd` None: a part of it is unknown."""
 
     name: str
@@ -128,8 +118,7 @@ class CostLine:
     cost_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedCosts:
+class ReportedCosts(Struct, frozen=True):
     """`steps`: as `flow/step`, in the order of their first execution; `beside`: what was cut off, and navigators."""
 
     flows: tuple[CostLine, ...]
@@ -137,8 +126,7 @@ class ReportedCosts:
     beside: tuple[CostLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """`command` shows again what `claim` says; `said`: what it said in the run."""
 
     claim: str
@@ -146,8 +134,7 @@ class Proof:
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(Struct, frozen=True):
     """One run. `name`: as short as it is unique here."""
 
     run_id: str

@@ -90,8 +90,8 @@ def test_an_interrupt_while_python_deletes_an_object_is_not_lost(
 ) -> None:
     append = Journal.append
 
-    def append_and_delete(journal: Journal, event: Event, *, origin: str | None = None) -> None:
-        append(journal, event, origin=origin)
+    def append_and_delete(journal: Journal, event: Event) -> None:
+        append(journal, event)
         if event is NEWS:
             Signals()
 
@@ -106,10 +106,10 @@ def test_an_interrupt_while_an_event_is_written_does_not_wait_for_its_branch(
     append = Journal.append
     in_time = []
 
-    def append_or_raise(journal: Journal, event: Event, *, origin: str | None = None) -> None:
+    def append_or_raise(journal: Journal, event: Event) -> None:
         if event is NEWS:
             raise RunInterruptedError
-        append(journal, event, origin=origin)
+        append(journal, event)
 
     def tell(_request: StepRequest, emit: Emit) -> None:
         began = time.monotonic()

@@ -4,7 +4,7 @@ there may be, and their order; and the inbox of outside writers, one file per ev
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -111,19 +111,19 @@ class Journal:
         """What the events file in the commit holds."""
         return b"".join(event.to_line() for event in self._events)
 
-    def append(self, event: Event, *, origin: str | None = None) -> None:
+    def append(self, event: Event) -> None:
         """On disk when it returns (fdatasync): survives kill -9 and, after it, power loss.
 
         :raises ValueError: the payload breaks the contract; a bug of the caller.
         """
-        self._add(event, origin)
-        self._flush()
+        self.append_all((event,))
 
-    def append_all(self, events: Sequence[Event]) -> None:
+    def append_all(self, events: Iterable[Event | Received]) -> None:
         """As `append`, one line and one write each, but one flush for what happens at the same moment."""
+        known = len(self._events)
         for event in events:
-            self._add(event, None)
-        if events:
+            self._add(*((event, None) if isinstance(event, Event) else (event.event, event.origin)))
+        if len(self._events) > known:
             self._flush()
 
     def _add(self, event: Event, origin: str | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.ledger.journal import Journal, OpenJournal, open_journals
+from gitswarm.ledger.journal import Journal, OpenJournal, Received, open_journals
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.execution import Execution
@@ -52,7 +52,7 @@ def test_events_are_numbered_stamped_and_told(tmp_path: Path) -> None:
     told: list[LoggedEvent] = []
     log = journal(tmp_path, told)
     log.append(START)
-    log.append(END, origin="7.json")
+    log.append_all([Received("7.json", END)])
     assert told == [logged(1, START), logged(2, END, origin="7.json")]
 
 

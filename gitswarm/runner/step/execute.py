@@ -107,12 +107,15 @@ def stage_commit(session: Session, step: OpenStep, outcome: StepOutcome) -> Stag
     """Ends the journal and stores everything that the commit will hold; nothing in the worktree changes."""
     plan, journal, store = step.plan, step.journal, session.store
     receipt = step_receipt(step, outcome)
-    journal.append(changes_event(outcome))
-    for item in session.inbox.waiting():
-        journal.append(item.event, origin=item.origin)
-    journal.append_all(handoff_events(outcome.envelope))
-    journal.append_all(concern_events(outcome.evidence))
-    journal.append(end_event(plan, receipt, outcome))
+    journal.append_all(
+        (
+            changes_event(outcome),
+            *session.inbox.waiting(),
+            *handoff_events(outcome.envelope),
+            *concern_events(outcome.evidence),
+            end_event(plan, receipt, outcome),
+        )
+    )
     contents = store.scrubbed({**outcome.artifacts, **step_records(plan, receipt, outcome)})
     contents[plan.execution.events] = journal.content
     expired = expired_events(

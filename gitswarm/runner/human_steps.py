@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -10,13 +10,11 @@ from msgspec.structs import replace
 from gitswarm.engines.base import StepResult
 from gitswarm.engines.command import Operation
 from gitswarm.errors import SwarmError
-from gitswarm.git.object_reader import NewCommit
 from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.evidence import AcceptedConcern
 from gitswarm.records.execution import Execution, Result, RunStatus, Status
 from gitswarm.records.routing import Decision
 from gitswarm.records.worklists import Feedback
@@ -140,27 +138,21 @@ def _commit_result(
 
 
 class OutOfBandStep(Struct, frozen=True):
-    """`step` is its id, `agent` who does it. `make`: makes the commit, when that is to be signed. `keeps_code`: what
-    lies in the worktree is no part of it. `accepted`: concerns that may stay."""
+    """`step` is its id, `agent` who does it. `keeps_code`: what lies in the worktree is no part of it."""
 
     step: str
     agent: str
     operation: Operation
-    make: Callable[[NewCommit], str] | None = None
+    out_of_band: OutOfBand = OutOfBand()
     keeps_code: bool = True
-    accepted: tuple[AcceptedConcern, ...] = ()
 
     @classmethod
     def of(
-        cls,
-        result: StepResult,
-        make: Callable[[NewCommit], str] | None = None,
-        *,
-        keeps_code: bool = True,
-        accepted: tuple[AcceptedConcern, ...] = (),
+        cls, result: StepResult, out_of_band: OutOfBand | None = None, *, keeps_code: bool = True
     ) -> OutOfBandStep:
         """A step of a person, whose result is known."""
-        return cls(result.step_id, HUMAN, lambda _request, _emit: result, make, keeps_code, accepted)
+        out_of_band = out_of_band or OutOfBand()
+        return cls(result.step_id, HUMAN, lambda _request, _emit: result, out_of_band, keeps_code)
 
 
 def settled(session: Session, state: RunState) -> RunState:
@@ -212,8 +204,7 @@ def _execute_ended(session: Session, place: RunWorktree, state: RunState, what: 
     decision = replace(decision_at_end(session, state.tip), proposal=None)
     execution = Execution(session.layout.run_id, flow, what.step, iteration, what.agent)
     plan = operation_plan(session, state, decision, execution, keeps_code=what.keeps_code)
-    plan = replace(plan, out_of_band=OutOfBand(what.make, what.accepted))
-    after = execute_operation(session, place, plan, what.operation)
+    after = execute_operation(session, place, replace(plan, out_of_band=what.out_of_band), what.operation)
     follow_approval(session.repository, after)
     return _end_again(session, place, after, state.tip)
 

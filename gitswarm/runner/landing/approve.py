@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
@@ -26,6 +26,7 @@ from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import prepare_worktree
 from gitswarm.runner.step.findings import accepted_so_far, not_waived
 from gitswarm.runner.step.operation import handed_off
+from gitswarm.runner.step.plan import OutOfBand
 from gitswarm.runner.step.test_steps import is_test_step, untested
 from gitswarm.runner.stored import evidence_of, is_rehearsal, open_concerns, was_played
 from gitswarm.runner.undo.recovery import look, standing_partial
@@ -169,15 +170,11 @@ def subject_of(session: Session, state: RunState) -> Subject:
 
 
 def _approval_step(
-    kind: ApprovalKind,
-    subject: Subject,
-    handoff: Handoff,
-    make: Callable[[NewCommit], str] | None = None,
-    accepted: tuple[AcceptedConcern, ...] = (),
+    kind: ApprovalKind, subject: Subject, handoff: Handoff, out_of_band: OutOfBand | None = None
 ) -> OutOfBandStep:
     """Approves or rejects the code; its commit stands on `subject.tip`."""
     result = handed_off(APPROVE, handoff, trailers={kind.value: f"{subject.tip} {subject.code}"})
-    return OutOfBandStep.of(result, make, accepted=accepted)
+    return OutOfBandStep.of(result, out_of_band)
 
 
 ACCEPT = "accept"
@@ -192,7 +189,7 @@ def accept_concerns(session: Session, state: RunState, accept: Mapping[str, str]
     accepted = accepted_concerns(session, state, accept)
     summary = "accepted: " + "; ".join(f"{each.id} ({each.why})" for each in accepted)
     result = handed_off(ACCEPT, Handoff(status=Status.VERIFIED, summary=summary))
-    return execute_out_of_band(session, state, OutOfBandStep.of(result, accepted=accepted))
+    return execute_out_of_band(session, state, OutOfBandStep.of(result, OutOfBand(accepted=accepted)))
 
 
 ALLOW = "allow"
@@ -279,7 +276,7 @@ def approve_run(
         unsigned = _try_signing(session, state)
         if unsigned is not None:
             return unsigned
-    step = _approval_step(ApprovalKind.APPROVES, subject, handoff, make, accepted)
+    step = _approval_step(ApprovalKind.APPROVES, subject, handoff, OutOfBand(make, accepted))
     return _recorded(session, execute_out_of_band(session, state, step), subject)
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gitswarm.web.pages import ACTIONS
+from gitswarm.web.site import Site
 from tests.hub.clones import STEPS, Clones, two_clones
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -30,6 +33,16 @@ def test_hints_of_a_shared_run_continue_it_on_the_hub(clones: Clones) -> None:
     assert there.json("status", run)["hint"] == onward
     there.swarm(*onward.split()[2:])
     assert clones.pushed() == list(STEPS)
+
+
+def test_the_page_continues_a_shared_run_on_the_hub(clones: Clones) -> None:
+    here = clones.here
+    here.swarm(*clones.start(), "--until", "first")
+
+    answer = ACTIONS["resume"](Site(here.root, here.env), clones.run, {})
+
+    assert (answer.is_done, answer.line) == (True, f"git swarm resume {clones.run} --hub")
+    wait_until(lambda: clones.pushed() == list(STEPS), "the second step is on the hub")
 
 
 def test_a_list_that_was_kept_knows_of_a_push(clones: Clones) -> None:

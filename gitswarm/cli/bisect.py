@@ -89,7 +89,8 @@ def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> t
         _expect(judged(good), BisectVerdict.GOOD, f"it does not pass before the first step, on {good[:12]}", state)
         suspects, tested = _suspects(git, good, bad, records), {bad}
         while not tested.issuperset(suspects):
-            commit_id = next(each for each in suspects if each not in tested)
+            middle = len(suspects) // 2
+            commit_id = min(suspects, key=lambda each: (each in tested, abs(suspects.index(each) + 1 - middle)))
             verdict = judged(commit_id)
             tested.add(commit_id)
             if verdict is BisectVerdict.GOOD:
@@ -101,10 +102,10 @@ def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> t
 
 
 def _suspects(git: Git, good: str, bad: str, steps: Collection[str]) -> list[str]:
-    """The commits of steps that may be the first bad one, in the order in which git's bisect tests them: those
-    between two steps hold the code of the first."""
-    listed = git.output("rev-list", "--first-parent", "--bisect-all", bad, f"^{good}", "--").decode()
-    return [commit_id for line in listed.splitlines() if (commit_id := line.partition(" ")[0]) in steps]
+    """The commits of steps that may be the first bad one, the oldest first: those between two steps hold the code of
+    the first."""
+    listed = git.output("rev-list", "--first-parent", "--reverse", bad, f"^{good}", "--").decode()
+    return [commit_id for commit_id in listed.splitlines() if commit_id in steps]
 
 
 def _expect(found: BisectVerdict, wanted: BisectVerdict, otherwise: str, state: RunState) -> None:

@@ -518,6 +518,7 @@ class KilledOnce:
         place = undisturbed.place(folder)
         first = place.killed_at(where[-from_end], *place.start)
         saved = place.save()
+        time.sleep(1)  # within the second it would make commits that the killed process made, and write none
         counted = place.swarm("resume", point=COUNT)
         assert counted.returncode == 0, counted.stderr
         return cls(f"start killed at {first}", place, saved, points_of(counted))

@@ -37,8 +37,10 @@ class Mistake(Struct, frozen=True):
 
     @property
     def text(self) -> str:
+        """It can be stored, whatever was written."""
         place = ".".join(map(str, self.place))
-        return f"{place}: {self.what}" if place else self.what
+        whole = f"{place}: {self.what}" if place else self.what
+        return whole.encode(errors="replace").decode()
 
 
 class MistakesError(ValueError):
@@ -51,12 +53,19 @@ class MistakesError(ValueError):
 
 def parsed_json(content: bytes | str) -> object:
     """
-    :raises MistakesError: it is no JSON.
+    :raises MistakesError: it is no JSON that can be stored again.
     """
     try:
-        return json.loads(content)
+        value: object = json.loads(content)
+        msgspec.json.encode(value)
+    except UnicodeEncodeError as error:
+        raise MistakesError([Mistake((), _HALF)]) from error
     except (ValueError, RecursionError) as error:
         raise MistakesError([Mistake((), f"it is no JSON: {error}")]) from error
+    return value
+
+
+_HALF = "half a character (a lone surrogate) cannot be stored"
 
 
 def converted(model: type[R], value: object) -> R:
@@ -64,7 +73,11 @@ def converted(model: type[R], value: object) -> R:
     :raises MistakesError: with every mistake.
     """
     conversion = _Conversion()
-    made: Any = conversion.value(_kind_of(model), value, ())
+    try:
+        made: Any = conversion.value(_kind_of(model), value, ())
+        msgspec.json.encode(None if conversion.mistakes else made)
+    except UnicodeEncodeError as error:
+        raise MistakesError([Mistake((), _HALF)]) from error
     if conversion.mistakes:
         raise MistakesError(conversion.mistakes)
     found: R = made

@@ -68,11 +68,13 @@ class Record(Struct, metaclass=_RecordMeta, frozen=True, forbid_unknown_fields=T
         :raises MistakesError: with every mistake.
         """
         try:
-            return msgspec.convert(value, cls)
-        except msgspec.ValidationError:
+            made = msgspec.convert(value, cls)
+            msgspec.json.encode(made)  # half a character, which JSON may hold, could not be stored
+        except (msgspec.ValidationError, UnicodeEncodeError):
             from gitswarm.records.mistakes import converted  # noqa: PLC0415 - most is right
 
             return converted(cls, value)
+        return made
 
     @classmethod
     def from_json(cls, content: bytes | str) -> Self:

@@ -84,7 +84,8 @@ CommandCheck = Literal["ran", "green"]
 
 def _all_ran(value: object) -> object:
     """Names alone: it is enough that they ran."""
-    return dict.fromkeys(value, "ran") if isinstance(value, list | tuple) else value
+    names = value if isinstance(value, list | tuple) else ()
+    return dict.fromkeys(names, "ran") if names and all(isinstance(name, str) for name in names) else value
 
 
 class Verification(Record):

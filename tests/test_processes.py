@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import psutil
 import pytest
 from msgspec import structs
 
-from gitswarm.process_table import end_processes_with
+from gitswarm.process_table import end_processes_with, ending_strays
 from gitswarm.processes import CommandLimits, CommandOutcome, Ending, _Child, project_environment, run_shell
 
 LIMITS = CommandLimits(timeout_s=20)
@@ -342,6 +343,18 @@ def test_marked_processes_are_ended_and_no_others(tmp_path: Path) -> None:
 
 def test_nothing_marked_ends_nothing(tmp_path: Path) -> None:
     assert end_processes_with(MARKER, str(tmp_path)) == 0
+
+
+def test_a_process_that_is_gone_while_all_are_looked_at_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(path: Path, **_how: object) -> os.stat_result:
+        raise ProcessLookupError(errno.ESRCH, "No such process", str(path))
+
+    monkeypatch.setattr(Path, "stat", gone)
+    assert end_processes_with(MARKER, str(tmp_path)) == 0
+    with ending_strays():
+        pass
 
 
 def test_we_and_our_ancestors_are_spared(tmp_path: Path) -> None:

@@ -118,7 +118,8 @@ def _junit_item(
     if owner.endswith(SCRIPTS):
         return CaseResult(f"{owner} > {name}", outcome, owner)  # vitest
     if owner == "test" and (name.endswith(SCRIPTS) and "/" in name):
-        return CaseResult(name, "error", name)  # a file that node could not load
+        # A file that node could not load; or one without tests, which counts as one that passed.
+        return CaseResult(name, "error" if outcome == "failed" else outcome, name)
     if owner in {"", "test"}:
         path = " > ".join((*filter(None, suites), name))
         return CaseResult(f"{file} > {path}" if file else path, outcome, file)

@@ -159,6 +159,20 @@ def test_an_inherited_test_of_the_older_family_is_found_by_its_class() -> None:
     assert [case.name for case in found.results.cases] == [f"{X}::test_inh", f"{A}::test_b[a.b]"]
 
 
+def test_a_file_of_node_s_without_tests_has_passed_and_one_that_cannot_be_loaded_is_an_error() -> None:
+    xml = (
+        '<testsuites><testcase name="/tmp/shop/js/helpers.js" classname="test"/>'
+        '<testcase name="/tmp/shop/js/b.test.js" classname="test"><failure message="test failed"/></testcase>'
+        "</testsuites>"
+    )
+    found = read_run(xml, {}, ROOTS)
+    assert found is not None
+    assert found.results.cases == (
+        CaseResult("b.test.js", "error", "b.test.js"),
+        CaseResult("helpers.js", "passed", "helpers.js"),
+    )
+
+
 def test_other_tools_are_named_by_class_and_test() -> None:
     xml = (
         '<testsuites><testsuite name="x"><testcase classname="com.x.TillTest" name="adds()"/></testsuite>'

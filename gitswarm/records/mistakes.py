@@ -28,6 +28,10 @@ Place = tuple[int | str, ...]
 _List = kinds.VarTupleType | kinds.ListType
 
 
+_MOST_CHARS = 500
+_SHOWN = 5
+
+
 class Mistake(Struct, frozen=True):
     """`key`: it is about a key that nobody knows, or one that is missing."""
 
@@ -37,18 +41,22 @@ class Mistake(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """It can be stored, whatever was written."""
+        """It can be stored, and is no longer than a few lines, whatever was written."""
         place = ".".join(map(str, self.place))
         whole = f"{place}: {self.what}" if place else self.what
-        return whole.encode(errors="replace").decode()
+        cut = whole if len(whole) <= _MOST_CHARS else f"{whole[:_MOST_CHARS]}…"
+        return cut.encode(errors="replace").decode()
 
 
 class MistakesError(ValueError):
     """What was read is no such record."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
-        super().__init__("; ".join(each.text for each in mistakes))
+        super().__init__(mistakes)
         self.mistakes = mistakes
+
+    def __str__(self) -> str:
+        return "; ".join(each.text for each in self.mistakes[:_SHOWN])
 
 
 def parsed_json(content: bytes | str) -> object:

@@ -103,6 +103,13 @@ def test_each_mistake_has_its_place(model: type[Record], given: Any, told: list[
     assert [each.text for each in caught.value.mistakes] == told
 
 
+def test_what_is_said_is_short_whatever_was_written() -> None:
+    with pytest.raises(MistakesError) as caught:
+        Named.from_plain({"name": "A" * 10_000_000, "b" * 1_000_000: 1})
+    assert max(len(each.text) for each in caught.value.mistakes) <= 501
+    assert len(str(caught.value)) < 2_000
+
+
 @table("content", ["{", "[" * 100_000, '{"name": "\\ud800"}', '{"name": NaN, "aside": 1}', "\x00"])
 def test_what_is_no_json_is_a_mistake(content: str) -> None:
     with pytest.raises(MistakesError):

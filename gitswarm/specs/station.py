@@ -84,8 +84,9 @@ CommandCheck = Literal["ran", "green"]
 
 def _all_ran(value: object) -> object:
     """Names alone: it is enough that they ran."""
-    names = value if isinstance(value, list | tuple) else ()
-    return dict.fromkeys(names, "ran") if names and all(isinstance(name, str) for name in names) else value
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        return dict.fromkeys(value, "ran")
+    return value
 
 
 class Verification(Record):

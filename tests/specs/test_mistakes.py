@@ -123,6 +123,11 @@ def test_a_short_form_is_written_out_and_stands_in_the_schema() -> None:
     assert schema["properties"]["name"]["pattern"] == "^[a-z]+$"
 
 
+@table(("commands", "read"), [([], {}), (["test"], {"test": "ran"}), ({"test": "green"}, {"test": "green"})])
+def test_commands_by_name_alone_have_run(commands: object, read: dict[str, str]) -> None:
+    assert Verification.from_plain({"commands": commands}).commands == read
+
+
 def test_a_receipt_of_format_1_is_read() -> None:
     call = {"tool": "Bash", "input": {}, "source": "script", "success": True}
     fields = dict.fromkeys(("engine", "mode", "provider", "model", "step_id", "flow_key", "run_id", "agent_key"), "x")

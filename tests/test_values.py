@@ -1,5 +1,5 @@
-"""What only shows when it is used: models are built and patterns compiled when they are needed first, and a struct
-takes any object as a default, that of another library too."""
+"""What only shows when it is used: types of records are looked at and patterns compiled when they are needed first,
+and a struct takes any object as a default, that of another library too."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class ScriptEntry(Record):
     cost_usd: Annotated[float, Meta(ge=0)] | None = 0.0
 
     def __post_init__(self) -> None:
-        wrong = [Mistake(("files", path), _wrong_with(path)) for path in self.files if _wrong_with(path)]
+        wrong = [Mistake(("files", path), what) for path in self.files if (what := _wrong_with(path))]
         if wrong:
             raise MistakesError(wrong)
 

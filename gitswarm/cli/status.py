@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -82,35 +82,20 @@ _STATES = (*(status.value for status in RunStatus), "not proven", *SUCCESSORS)
 def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = False) -> None:
     """The state of a run, and the next command to type."""
     repository = reader_here()
-    there, lease = _on_hub(repository, run) if hub else (None, None)
-    layout = RunLayout(there.run_id) if there else find_run(repository, run)
-    found = there or overview(repository, layout)
+    pushed, lease = _hub_overview(repository, run) if hub else (None, None)
+    layout = RunLayout(pushed.run_id) if pushed else find_run(repository, run)
+    found = pushed or overview(repository, layout)
     archived = lease is None and (hub or is_read_from_archive(repository, layout))
     edits = [] if hub or archived else uncommitted_edits(repository, found)
     if edits:
         hint = onward(repository, f"git swarm resume {found.run_id} --adopt   (makes the edits a step of yours)")
         found = replace(found, hint=hint)
     if as_json:
-        out_json({**found.to_plain(), **(_plain_place(lease) if lease or archived else {})})
+        out_json({**found.to_plain(), **(_plain_lease(lease) if lease or archived else {})})
         return
     out(f"{found.run_id}  {state_word(found)}")
     rows = [
-        ("replay of", found.replay_of or ""),
-        ("task", task_title(found)),
-        ("flow", found.flow),
-        ("now", found.current_step or ""),
-        ("next", "" if found.next_step == found.current_step else found.next_step or ""),
-        ("within", "; ".join(map(_within, found.stack))),
-        ("steps", f"{plural(found.steps_executed, 'step')}, {found.tokens} tokens, {money(found.cost_usd)}"),
-        ("budget", found.budget.told if found.budget else ""),
-        ("tests", f"{tests_word(found)}{f' ({found.tests.step})' if found.tests else ''}"),
-        ("sandbox", found.sandbox or ""),
-        ("error", found.last_error or ""),
-        ("question", open_question(found)),
-        *((severity(each), f"{each.id}: {each.fact}") for each in found.open_concerns),
-        ("approved", _approval(found.approved)),
-        ("rejected", _approval(found.rejected)),
-        ("conflict", f"{found.conflict.summary}: {', '.join(found.conflict.files)}" if found.conflict else ""),
+        *_run_rows(found),
         ("edits", f"not committed: {', '.join(edits[:_NAMED])}{' …' * (len(edits) > _NAMED)}" if edits else ""),
         ("landed", f"on {found.landed.target} as {found.landed.commit[:12]}" if found.landed else ""),
         ("branch", "" if archived else found.branch),
@@ -130,17 +115,39 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
     out_lines(next_lines(f"  {'hint':<9} ", hint) if hint else ())
 
 
+def _run_rows(run: RunOverview) -> list[tuple[str, str]]:
+    """What `status` says of a run wherever it is; an empty value is left out."""
+    return [
+        ("replay of", run.replay_of or ""),
+        ("task", task_title(run)),
+        ("flow", run.flow),
+        ("now", run.current_step or ""),
+        ("next", "" if run.next_step == run.current_step else run.next_step or ""),
+        ("within", "; ".join(map(_within, run.stack))),
+        ("steps", f"{plural(run.steps_executed, 'step')}, {run.tokens} tokens, {money(run.cost_usd)}"),
+        ("budget", run.budget.told if run.budget else ""),
+        ("tests", f"{tests_word(run)}{f' ({run.tests.step})' if run.tests else ''}"),
+        ("sandbox", run.sandbox or ""),
+        ("error", run.last_error or ""),
+        ("question", open_question(run)),
+        *((severity(each), f"{each.id}: {each.fact}") for each in run.open_concerns),
+        ("approved", _approval(run.approved)),
+        ("rejected", _approval(run.rejected)),
+        ("conflict", f"{run.conflict.summary}: {', '.join(run.conflict.files)}" if run.conflict else ""),
+    ]
+
+
 def open_question(found: RunOverview) -> str:
     """What the run waits for; a concern is listed by itself."""
     question = found.question or ""
     return "" if any(question.startswith(f"{each.id}: ") for each in found.open_concerns) else question
 
 
-def _approval(word: ApprovalFields | None) -> str:
-    if word is None:
+def _approval(approval: ApprovalFields | None) -> str:
+    if approval is None:
         return ""
-    changed = "" if word.valid else ", but the code has changed since"
-    return f"by {word.by} in {word.commit[:12]}{changed}"
+    changed = "" if approval.valid else ", but the code has changed since"
+    return f"by {approval.by} in {approval.commit[:12]}{changed}"
 
 
 def _within(interruption: OpenInterruption) -> str:
@@ -163,41 +170,30 @@ def list_runs(
     """All runs of this repository, newest first."""
     repository = reader_here()
     if state is not None and state not in _STATES:
-        known = [each for each in _STATES if each != RunStatus.UNPROVEN.value]
-        import difflib  # noqa: PLC0415 - for a word that is misspelt
-
-        near = difflib.get_close_matches(state, known, n=1)
-        hint = f"git swarm list --state {shlex.quote(near[0] if near else known[0])}   (or: {', '.join(known)})"
-        raise UsageError(f"--state {state}: there is no such state", hint=hint)
+        raise _unknown_state(state)
     most = count_of(count)
     if hub:
         chosen = partial(not_older, repository, since=since)
         _list_hub(repository, chosen, state, most, everything=everything, as_json=as_json)
         return
     runs = not_older(repository, all_runs(repository), since)
-    listed = kept_overviews(repository, runs if state else runs[:most])
-    found = list(listed.runs)
-    archived: set[str] = set()
-    if everything:
-        live = set(all_runs(repository))
-        old = [each for each in not_older(repository, archived_runs(repository), since) if each not in live]
-        archived = {each.run_id for each in old}
-        found += [archived_overview(repository, each) for each in (old if state else old[:most])]
-        found.sort(key=lambda item: item.run_id, reverse=True)
-    found = [item for item in found if state in (None, item.state.value, state_word(item))][:most]
-    lost = runs_without_branch(repository, seen={each.run_id for each in listed.runs})
+    limit = None if state else most  # a run has to be read before its state is known
+    listed = kept_overviews(repository, runs[:limit])
+    archived = _archived(repository, since, limit) if everything else []
+    found = sorted([*listed.runs, *archived], key=lambda run: run.run_id, reverse=True)
+    found = [run for run in found if state in (None, run.state.value, state_word(run))][:most]
+    lost = runs_without_branch(repository, seen={run.run_id for run in listed.runs})
     for error in listed.unreadable:
         err(f"unreadable: {error.message}")
         advise(error.hint)
     for layout in lost:
         err(f"lost: {layout.run_id} has no branch with its commits")
         advise(onward(repository, f"git swarm resume {layout.run_id}"))
+    archived_ids = {run.run_id for run in archived}
     if as_json:
-        sizes = (disk_bytes(Path(item.worktree)) if item.worktree is not None else None for item in found)
-        plain = [{**item.to_plain(), "disk_bytes": size} for item, size in zip(found, sizes, strict=True)]
-        out_json([{**each, "archived": each["run_id"] in archived} for each in plain] if everything else plain)
+        out_json([_plain(run, {"archived": run.run_id in archived_ids} if everything else {}) for run in found])
     elif found:
-        _show_list(found, archived)
+        _show_list(found, archived_ids)
         out_lines(_discarded(repository) if everything else ())
     elif lost or listed.unreadable:
         pass  # listed above
@@ -207,6 +203,27 @@ def list_runs(
         out("no runs yet")
         has_archive = not everything and archived_runs(repository)
         advise("git swarm list --all   (archived ones)" if has_archive else "git swarm start build -m 'the task'")
+
+
+def _unknown_state(state: str) -> UsageError:
+    import difflib  # noqa: PLC0415 - for a word that is misspelt
+
+    known = [each for each in _STATES if each != RunStatus.UNPROVEN.value]
+    near = difflib.get_close_matches(state, known, n=1)
+    hint = f"git swarm list --state {shlex.quote(near[0] if near else known[0])}   (or: {', '.join(known)})"
+    return UsageError(f"--state {state}: there is no such state", hint=hint)
+
+
+def _archived(repository: RepositoryReader, since: str | None, limit: int | None) -> list[RunOverview]:
+    """Runs that are only in the archive, at most `limit`."""
+    live = set(all_runs(repository))
+    old = [layout for layout in not_older(repository, archived_runs(repository), since) if layout not in live]
+    return [archived_overview(repository, layout) for layout in old[:limit]]
+
+
+def _plain(run: RunOverview, more: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    size = disk_bytes(Path(run.worktree)) if run.worktree is not None else None
+    return {**run.to_plain(), "disk_bytes": size, **more}
 
 
 def _list_hub(
@@ -219,39 +236,38 @@ def _list_hub(
     as_json: bool,
 ) -> None:
     remote = remote_of(repository, configured_hub(repository), os.environ)
-    there = look_at_hub(repository, remote)
-    for error in there.unreadable:
+    stored = look_at_hub(repository, remote)
+    for error in stored.unreadable:
         err(f"unreadable: {error.message}")
         advise(error.hint)
-    leases = [there.leases[layout.run_id] for layout in chosen([RunLayout(run) for run in there.leases])]
+    leases = [stored.leases[layout.run_id] for layout in chosen([RunLayout(run) for run in stored.leases])]
     listed: list[tuple[RunOverview, Lease | None]] = [
-        (how, lease) for lease in leases if (how := _standing(lease)) is not None
+        (run, lease) for lease in leases if (run := _leased_overview(lease)) is not None
     ]
-    has_archive = ARCHIVE_REF in there.refs
+    has_archive = ARCHIVE_REF in stored.refs
     if everything and has_archive:
 
-        def wanted(runs: list[RunLayout]) -> list[RunLayout]:
-            old = [each for each in chosen(runs) if each.run_id not in there.leases]
+        def only_archived(runs: list[RunLayout]) -> list[RunLayout]:
+            old = [layout for layout in chosen(runs) if layout.run_id not in stored.leases]
             return old if state else old[:most]
 
-        listed += [(how, None) for how in overviews_on_hub(repository, remote, there.refs[ARCHIVE_REF], wanted)]
+        archived = overviews_on_hub(repository, remote, stored.refs[ARCHIVE_REF], only_archived)
+        listed += [(run, None) for run in archived]
         listed.sort(key=lambda each: each[0].run_id, reverse=True)
-    if state is not None:
-        listed = [(how, lease) for how, lease in listed if state in (how.state.value, state_word(how))]
-    found = listed[:most]
+    found = [(run, lease) for run, lease in listed if state in (None, run.state.value, state_word(run))][:most]
     if as_json:
-        out_json([{**how.to_plain(), **_plain_place(lease)} for how, lease in found])
+        out_json([{**run.to_plain(), **_plain_lease(lease)} for run, lease in found])
         return
     if found:
         rows = [
             (
-                how.run_id,
-                f"{state_word(how)}{', archived' * (lease is None)}",
+                run.run_id,
+                f"{state_word(run)}{', archived' * (lease is None)}",
                 lease.owner if lease is not None else "-",
                 _written(lease) if lease is not None else "-",
-                task_title(how) or "-",
+                task_title(run) or "-",
             )
-            for how, lease in found
+            for run, lease in found
         ]
         table(("run", "state", "owner", "pushed", "task"), rows)
     else:
@@ -260,35 +276,35 @@ def _list_hub(
         advise("git swarm list --hub --all   (archived ones)")
 
 
-def _standing(lease: Lease) -> RunOverview | None:
-    """How the run stands there; whoever has just taken it over has not said so yet."""
-    how = lease.overview
-    return replace(how, state=RunStatus.RUNNING) if how is not None and lease.executes else how
+def _leased_overview(lease: Lease) -> RunOverview | None:
+    """The run as it stands on the hub; whoever has just taken it over has not written that yet."""
+    run = lease.overview
+    return replace(run, state=RunStatus.RUNNING) if run is not None and lease.executes else run
 
 
-def _on_hub(repository: RepositoryReader, run: str | None) -> tuple[RunOverview, Lease | None]:
-    """How a run stands there; without a lease: in its archive.
+def _hub_overview(repository: RepositoryReader, run: str | None) -> tuple[RunOverview, Lease | None]:
+    """A run as it stands on the hub; without a lease: as its archive has it.
 
     :raises SwarmError: it was pushed without git-swarm, or its lease cannot be read.
     """
     remote = remote_of(repository, configured_hub(repository), os.environ)
     layout = find_on_hub(repository, remote, run)
-    there = look_at_hub(repository, remote, layout)
-    lease = there.leases.get(layout.run_id)
-    how = _standing(lease) if lease is not None else None
-    if how is not None:
-        return how, lease
-    if layout.branch not in there.refs:
+    stored = look_at_hub(repository, remote, layout)
+    lease = stored.leases.get(layout.run_id)
+    pushed = _leased_overview(lease) if lease is not None else None
+    if pushed is not None:
+        return pushed, lease
+    if layout.branch not in stored.refs:
         with archived_on_hub(repository, remote, layout) as archive:
             if archive is not None:
                 return archive.overview(layout), None
     unknown = NotFoundError(
         f"{remote.name} does not say how {layout.run_id} stands", hint=f"git swarm pull {layout.run_id}"
     )
-    raise next(iter(there.unreadable), unknown)
+    raise next(iter(stored.unreadable), unknown)
 
 
-def _plain_place(lease: Lease | None) -> dict[str, JsonValue]:
+def _plain_lease(lease: Lease | None) -> dict[str, JsonValue]:
     if lease is None:
         return {"archived": True}
     plain = to_builtins(lease)
@@ -321,16 +337,16 @@ def _discarded(repository: RepositoryReader) -> list[str]:
 def _show_list(found: list[RunOverview], archived: Collection[str]) -> None:
     """One line each; without room for all, flow and cost are left out."""
     columns: list[tuple[str, bool, Callable[[RunOverview], str]]] = [
-        ("run", True, lambda item: item.run_id),
-        ("state", True, lambda item: f"{state_word(item)}{', archived' * (item.run_id in archived)}"),
-        ("flow", False, lambda item: item.flow),
-        ("age", True, lambda item: age(item.run_id)),
+        ("run", True, lambda run: run.run_id),
+        ("state", True, lambda run: f"{state_word(run)}{', archived' * (run.run_id in archived)}"),
+        ("flow", False, lambda run: run.flow),
+        ("age", True, lambda run: age(run.run_id)),
         ("tests", True, tests_cell),
-        ("cost", False, lambda item: money(item.cost_usd)),
+        ("cost", False, lambda run: money(run.cost_usd)),
         ("task", True, task_cell),
     ]
     names = [name for name, _stays, _cell in columns]
-    rows = [[cell(item) for _name, _stays, cell in columns] for item in found]
+    rows = [[cell(run) for _name, _stays, cell in columns] for run in found]
     texts = (with_short_ids("\0".join(column)).split("\0") for column in list(zip(names, *rows, strict=True))[:-1])
     taken = sum(max(map(width, column)) + 2 for column in texts)
     has_room = terminal_width() >= max(_NARROW, taken + _TASK)

@@ -40,6 +40,8 @@ from gitswarm.runner.undo.discard import discard_run, discard_worktree, purge, r
 
 _DAY_S = 86_400
 _TRASH_DAYS = 14
+_NAMED_RUNS = 6
+"""So many are not named in the command that restores them."""
 _Action = Callable[[Session, RunState], None]
 
 
@@ -87,12 +89,12 @@ def discard(
     action: _Action = partial(discard_worktree if keep_evidence else discard_run, force=force)
     if dry_run:
         action = _nothing if force else refuse_work
-    done = [_done(repository, each, action) for each in found]
+    removals = [_carried_out(repository, each, action) for each in found]
     if as_json:
-        out_json({"dry_run": dry_run, "keep_evidence": keep_evidence, "runs": [each.to_json() for each in done]})
+        out_json({"dry_run": dry_run, "keep_evidence": keep_evidence, "runs": [each.to_json() for each in removals]})
     else:
-        _show_done(done, dry_run=dry_run, keep_evidence=keep_evidence)
-    if runs and any(each.kept_because for each in done):
+        _show_removals(removals, dry_run=dry_run, keep_evidence=keep_evidence)
+    if runs and any(each.kept_because for each in removals):
         raise SystemExit(1)
 
 
@@ -118,20 +120,18 @@ def gc(
     repository = repository_here()
     config = config_here()
     apply_durability(repository, config)
-    kept_days = config.retention.days if archive is None else None
-    age_s = _seconds(archive, "gc --archive") if archive is not None else (kept_days or 0) * _DAY_S
+    age_s = config.retention.days * _DAY_S if config.retention.days is not None else None
+    if archive is not None:
+        age_s = _seconds(archive, "gc --archive")
     if hub:
+        again = "git swarm gc --hub --archive 30d --dry-run"
         if days is not None:
-            raise UsageError("gc --hub: a hub has no trash", hint="git swarm gc --hub --archive 30d --dry-run")
-        if archive is None and kept_days is None:
-            raise UsageError(
-                "gc --hub: nothing says how long runs stay", hint="git swarm gc --hub --archive 30d --dry-run"
-            )
+            raise UsageError("gc --hub: a hub has no trash", hint=again)
+        if age_s is None:
+            raise UsageError("gc --hub: nothing says how long runs stay", hint=again)
         _archive_on_hub(repository, age_s, dry_run=dry_run)
         return
-    folded = 0
-    if archive is not None or kept_days is not None:
-        folded = _archive(repository, age_s, dry_run=dry_run)
+    folded = _archive(repository, age_s, dry_run=dry_run) if age_s is not None else 0
     if not dry_run:
         forget_overviews(repository)
     swept = [] if dry_run else sweep_archived(repository, now)
@@ -160,13 +160,13 @@ def _archive(repository: Repository, age_s: float, *, dry_run: bool) -> int:
     """Runs that have ended, and to which nothing was committed since; how many."""
     before = time.time() - age_s
     found = _matching(repository, landed=False, failed=False, before=before)
-    done = [_done(repository, run, refuse_work if dry_run else archive_run) for run in found]
-    folded = [run for run in done if not run.kept_because]
-    for run in folded:
-        out_lines(hanging(f"{'would archive' if dry_run else 'archived'}  ", run.title))
-    for run in done:
-        if run.kept_because:
-            complain(run.kept_because, run.hint)
+    removals = [_carried_out(repository, each, refuse_work if dry_run else archive_run) for each in found]
+    folded = [each for each in removals if not each.kept_because]
+    for each in folded:
+        out_lines(hanging(f"{'would archive' if dry_run else 'archived'}  ", each.title))
+    for each in removals:
+        if each.kept_because:
+            complain(each.kept_because, each.hint)
     if folded and not dry_run:
         out("next       git swarm list --all")
     return len(folded)
@@ -184,7 +184,7 @@ def _archive_on_hub(repository: Repository, age_s: float, *, dry_run: bool) -> N
             complain(each.refused.message, each.refused.hint)
             continue
         count += 1
-        title = _Discarded(each.run.run_id, each.run).title
+        title = _Removal(each.run.run_id, each.run).title
         out_lines(hanging(f"{'would archive' if dry_run else 'archived'}  ", title))
     if not count:
         out(f"nothing to archive on {remote.name}")
@@ -192,8 +192,8 @@ def _archive_on_hub(repository: Repository, age_s: float, *, dry_run: bool) -> N
         out("next       git swarm list --hub --all")
 
 
-class _Discarded(Struct, frozen=True):
-    """A run that is to go. `run` None: it cannot be read. `kept_because`: why it is still there, "": it went; `hint`:
+class _Removal(Struct, frozen=True):
+    """A run that is to be removed. `run` None: it cannot be read. `kept_because`: why it was not, "": it was; `hint`:
     what to type about that."""
 
     run_id: str
@@ -217,11 +217,11 @@ class _Discarded(Struct, frozen=True):
         }
 
 
-def _named(repository: Repository, layout: RunLayout) -> _Discarded:
-    return _Discarded(layout.run_id, next(iter(overviews(repository, [layout]).runs), None))
+def _named(repository: Repository, layout: RunLayout) -> _Removal:
+    return _Removal(layout.run_id, next(iter(overviews(repository, [layout]).runs), None))
 
 
-def _matching(repository: Repository, *, landed: bool, failed: bool, before: float | None) -> list[_Discarded]:
+def _matching(repository: Repository, *, landed: bool, failed: bool, before: float | None) -> list[_Removal]:
     """Never one that is executed, or waits for a person; by `landed` none with code that has not landed.
 
     :param before: a moment; None: however young.
@@ -232,7 +232,7 @@ def _matching(repository: Repository, *, landed: bool, failed: bool, before: flo
         every = [each for each in every if state_word(each) in words]
         every = [each for each in every if each.landed is None or _is_still_there(repository, each)]
     old = [each for each in every if before is None or repository.objects.when(each.tip) < before]
-    return [_Discarded(each.run_id, each) for each in old]
+    return [_Removal(each.run_id, each) for each in old]
 
 
 def _is_still_there(repository: Repository, run: RunOverview) -> bool:
@@ -254,8 +254,7 @@ def _seconds(text: str, option: str) -> float:
     )
 
 
-def _done(repository: Repository, run: _Discarded, action: _Action) -> _Discarded:
-    """What became of it."""
+def _carried_out(repository: Repository, run: _Removal, action: _Action) -> _Removal:
     layout = RunLayout(run.run_id)
     try:
         with open_run(repository, layout, quiet_context(repository, layout), executes=False) as opened:
@@ -269,30 +268,29 @@ def _nothing(_session: Session, _state: RunState) -> None:
     """A dry run that takes whatever is there."""
 
 
-def _show_done(done: Sequence[_Discarded], *, dry_run: bool, keep_evidence: bool) -> None:
-    gone = [each for each in done if not each.kept_because]
-    what = "worktree" if keep_evidence else "run"
-    if len(done) == 1 and gone and not dry_run:
-        was_there = gone[0].run is None or gone[0].run.worktree is not None
-        kept = "worktree removed" if was_there else "it has no worktree here"
-        out(f"{gone[0].run_id}: {kept}" if keep_evidence else f"{gone[0].run_id} is in the trash")
+def _show_removals(removals: Sequence[_Removal], *, dry_run: bool, keep_evidence: bool) -> None:
+    gone = [each for each in removals if not each.kept_because]
+    if len(removals) == 1 and gone and not dry_run:
+        out(_removed_words(gone[0]) if keep_evidence else f"{gone[0].run_id} is in the trash")
     else:
         for each in gone:
-            first = f"{'would discard' if dry_run else 'discarded':<10} "
-            out_lines(hanging(first, each.title))
-        if len(done) != 1 or dry_run:
-            out(f"{plural(len(gone), what)} {'would be discarded' if dry_run else 'discarded'}")
-    for item in done:
-        if item.kept_because:
-            complain(item.kept_because, item.hint)
+            out_lines(hanging(f"{'would discard' if dry_run else 'discarded':<10} ", each.title))
+        if len(removals) != 1 or dry_run:
+            counted = plural(len(gone), "worktree" if keep_evidence else "run")
+            out(f"{counted} {'would be discarded' if dry_run else 'discarded'}")
+    for each in removals:
+        if each.kept_because:
+            complain(each.kept_because, each.hint)
     if gone and not dry_run:
+        is_short = len(gone) == 1 or (len(gone) < _NAMED_RUNS and not keep_evidence)
+        ids = " ".join(each.run_id for each in gone) if is_short else "RUN"
         again = "resume" if keep_evidence else "discard --restore"
-        ids = (
-            " ".join(each.run_id for each in gone)
-            if len(gone) == 1 or (len(gone) < 6 and not keep_evidence)
-            else "RUN"
-        )
         out_lines(next_lines("undo       ", f"git swarm {again} {ids}"))
+
+
+def _removed_words(removal: _Removal) -> str:
+    had_worktree = removal.run is None or removal.run.worktree is not None
+    return f"{removal.run_id}: {'worktree removed' if had_worktree else 'it has no worktree here'}"
 
 
 def _bring_back(repository: Repository, text: str) -> RunLayout:

@@ -120,7 +120,8 @@ def gc(
     repository = repository_here()
     config = config_here()
     apply_durability(repository, config)
-    age_s = config.retention.days * _DAY_S if config.retention.days is not None else None
+    days_kept = config.retention.days
+    age_s: float | None = days_kept * _DAY_S if days_kept is not None else None
     if archive is not None:
         age_s = _seconds(archive, "gc --archive")
     if hub:

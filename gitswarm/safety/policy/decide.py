@@ -1,5 +1,5 @@
-"""The verdict on one tool call. Of a shell line: on its commands, on programs that start others, and on where its
-output goes.
+"""The verdict on one tool call. A shell line is judged by its commands, by the programs that those start, and by
+where its output goes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from gitswarm.safety.policy import table
 from gitswarm.safety.policy.git_rules import is_reading, judge_git, no_options
-from gitswarm.safety.policy.paths import Scope, first, holds_keys, places, read_problem, write_problem
+from gitswarm.safety.policy.paths import Scope, first, holds_keys, read_problem, resolved_paths, write_problem
 from gitswarm.safety.policy.shell_words import ShellWord, SimpleCommand, read_line
 from gitswarm.safety.policy.table import deny, listed
 
@@ -93,7 +93,7 @@ class Judge(Struct):
         if name is None or deeper == 0:
             self.contained = True
             return
-        inner: list[Deny | SimpleCommand | str] = [*_inside(command)]
+        inner: list[Deny | SimpleCommand | str] = [*_started_by(command)]
         yield _named_problem(command)
         yield _table_problem(command)
         if name in ("git", "gitswarm") or name.startswith("git-"):
@@ -115,7 +115,7 @@ class Judge(Struct):
         self.contained |= not is_read
 
     def _written(self, word: ShellWord, folders: frozenset[str] | None, *, deletes: bool = False) -> Deny | None:
-        """Of a place that stands in the line; where it is not known, the sandbox decides."""
+        """Judges a path that the line writes to; one that is not known is left to the sandbox."""
         text = word.text
         if text is None or (folders is None and not text.startswith("/")):
             self.contained = True
@@ -126,42 +126,44 @@ class Judge(Struct):
         """No argument names a key; what `rm` and `tee` name is judged like the target of a redirect."""
         paths = [each for word in command.arguments for each in _paths_in(word)]
         for word in paths[:_MOST_PATHS] if command.name not in ("echo", "printf") else ():
-            found = places(word, folders, self.scope) or ()
-            self.contained |= any(holds_keys(place, self.scope) for place in found)
+            named = resolved_paths(word, folders, self.scope) or ()
+            self.contained |= any(holds_keys(path, self.scope) for path in named)
             yield read_problem(word, folders, self.scope)
         if command.name in ("rm", "tee"):
             deletes = command.name == "rm"
-            named = [word for word in command.arguments if not word.shown.startswith("-")]
-            yield from (self._written(word, folders, deletes=deletes) for word in named)
+            targets = [word for word in command.arguments if not word.shown.startswith("-")]
+            yield from (self._written(word, folders, deletes=deletes) for word in targets)
 
 
-def _inside(command: SimpleCommand) -> Iterator[SimpleCommand | str]:
-    """What `command` starts in its turn: a program, or the text of a shell script."""
-    name = command.name or ""
-    words = command.arguments
+def _started_by(command: SimpleCommand) -> Iterator[SimpleCommand | str]:
+    """What `command` starts in its turn: programs, or the text of a shell script."""
+    name, words = command.name or "", command.arguments
     if name in SHELLS:
-        yield from _script(words)
-    elif name in _PREFIXES and not (name == "command" and words[:1] and words[0].known in ("-v", "-V")):
-        yield from _rest(_behind_options(words, _PREFIXES[name])[name in _TAKING_ONE :])
-    elif name in _RUNNERS:
-        verbs = _RUNNERS[name].split()
-        at = next((at for at, word in enumerate(words) if word.known in verbs), -1)
-        if not verbs or at >= 0:
-            yield from _rest(_behind_options(words[at + 1 :], "pn"))
-    elif name.startswith(("python", "pypy")):
-        at = next((at for at, word in enumerate(words) if word.known == "-m"), len(words))
-        yield from _rest(words[at + 1 :])
+        yield from _shell_script(words)
     elif name == "find":
-        yield from _found(words)
+        yield from _find_exec(words)
     elif name in ("eval", "trap") and all(word.known is not None for word in words):
         yield " ".join(word.known or "" for word in (words if name == "eval" else words[:1]))
+    else:
+        wrapped = _wrapped(name, words)
+        begin = next((at for at, word in enumerate(wrapped) if "=" not in word.shown), len(wrapped))
+        if wrapped[begin:]:
+            yield SimpleCommand(tuple(wrapped[begin:]))
 
 
-def _rest(words: Sequence[ShellWord]) -> Iterator[SimpleCommand]:
-    """Behind assignments."""
-    begin = next((at for at, word in enumerate(words) if "=" not in word.shown), len(words))
-    if words[begin:]:
-        yield SimpleCommand(tuple(words[begin:]))
+def _wrapped(name: str, words: Sequence[ShellWord]) -> Sequence[ShellWord]:
+    """The part of the arguments that is a command again, perhaps behind assignments; nothing: there is none."""
+    if name in _PREFIXES:
+        only_looks_up = name == "command" and words[:1] and words[0].known in ("-v", "-V")
+        return () if only_looks_up else _behind_options(words, _PREFIXES[name])[name in _TAKING_ONE :]
+    if name in _RUNNERS:
+        verbs = _RUNNERS[name].split()
+        at = next((at for at, word in enumerate(words) if word.known in verbs), -1)
+        return _behind_options(words[at + 1 :], "pn") if not verbs or at >= 0 else ()
+    if name.startswith(("python", "pypy")):
+        at = next((at for at, word in enumerate(words) if word.known == "-m"), len(words))
+        return words[at + 1 :]
+    return ()
 
 
 def _behind_options(words: Sequence[ShellWord], letters: str) -> Sequence[ShellWord]:
@@ -175,14 +177,13 @@ def _behind_options(words: Sequence[ShellWord], letters: str) -> Sequence[ShellW
     return words[at:]
 
 
-def _script(words: Sequence[ShellWord]) -> Iterator[str]:
+def _shell_script(words: Sequence[ShellWord]) -> Iterator[str]:
     """The text behind `-c`, also as a letter among others."""
     texts = [text for option, text in pairwise(words) if re.fullmatch(r"-\w*c\w*", option.known or "")]
     yield from (text.known for text in texts[:1] if text.known is not None)
 
 
-def _found(words: Sequence[ShellWord]) -> Iterator[SimpleCommand]:
-    """`find -exec`."""
+def _find_exec(words: Sequence[ShellWord]) -> Iterator[SimpleCommand]:
     at = 0
     while at < len(words):
         begin = at + 1
@@ -352,8 +353,8 @@ def _searched(tool: str, given: Mapping[str, JsonValue], scope: Scope) -> Deny |
     start = frozenset({str(scope.worktree / folder)})
     if tool == "Glob" and isinstance(pattern, str):
         return read_problem(ShellWord(_at_home(pattern, scope), pattern=True), start, scope)
-    found = places(ShellWord(folder), frozenset({str(scope.worktree)}), scope) if tool == "Grep" else None
-    return deny("key-file", folder) if any(holds_keys(place, scope) for place in found or ()) else None
+    searched = resolved_paths(ShellWord(folder), frozenset({str(scope.worktree)}), scope) if tool == "Grep" else None
+    return deny("key-file", folder) if any(holds_keys(path, scope) for path in searched or ()) else None
 
 
 def _real(path: str, scope: Scope) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.safety import Deny
-from gitswarm.safety.policy.paths import Scope, places
+from gitswarm.safety.policy.paths import Scope, resolved_paths
 from gitswarm.safety.policy.shell_words import ShellWord, SimpleCommand
 from gitswarm.safety.policy.table import SWARM_READING, deny, listed
 
@@ -188,8 +188,8 @@ def _new_repository(
     named = no_options(words, listed("-b -o --initial-branch --branch --depth --origin --template"))
     if verb == "clone" and named and ":" in named.pop(0).shown:
         return "git-network"
-    found = places([*named, ShellWord(".")][0], folders, scope) or []
-    return "git-worktree" if any(place.path.is_relative_to(scope.worktree) for place in found) else None
+    found = resolved_paths([*named, ShellWord(".")][0], folders, scope) or []
+    return "git-worktree" if any(resolved.path.is_relative_to(scope.worktree) for resolved in found) else None
 
 
 _CHECKS: Mapping[str, Callable[[Sequence[ShellWord]], str | None]] = {

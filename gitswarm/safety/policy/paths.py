@@ -1,4 +1,4 @@
-"""Which places may be written, deleted and read from where the agent works."""
+"""Which paths an agent may write, delete and read, from where it works."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class ResolvedPath(Struct, frozen=True):
         return PurePosixPath(self.path, self.rest) if self.rest else PurePosixPath(self.path)
 
 
-def places(
+def resolved_paths(
     word: ShellWord, folders: frozenset[str] | None, scope: Scope, *, follows: bool = True
 ) -> list[ResolvedPath] | None:
     """Where `word` may lead from each of the folders; None: nobody can know. `follows`: a symlink at its end too."""
@@ -157,18 +157,18 @@ def write_problem(
         return deny("reverse-shell", word.shown)
     if word.text in _DEVICES or (word.text or "").startswith("/dev/fd/"):
         return None
-    found = places(word, folders, scope, follows=not deletes)
+    found = resolved_paths(word, folders, scope, follows=not deletes)
     if found is None:
         return deny("outside-write", word.shown)
-    return first(_place_problem(place, word.shown, scope, deletes=deletes) for place in found)
+    return first(_path_problem(resolved, word.shown, scope, deletes=deletes) for resolved in found)
 
 
-def _place_problem(place: ResolvedPath, shown: str, scope: Scope, *, deletes: bool) -> Deny | None:
-    if not place.path.is_relative_to(scope.worktree):
-        return _outside_problem(place, shown, scope)
-    relative = place.whole.relative_to(scope.worktree)
+def _path_problem(resolved: ResolvedPath, shown: str, scope: Scope, *, deletes: bool) -> Deny | None:
+    if not resolved.path.is_relative_to(scope.worktree):
+        return _outside_problem(resolved, shown, scope)
+    relative = resolved.whole.relative_to(scope.worktree)
     if deletes and (
-        str(relative) == "." or (place.rest and place.path == scope.worktree and place.rest.strip("*") == "")
+        str(relative) == "." or (resolved.rest and resolved.path == scope.worktree and resolved.rest.strip("*") == "")
     ):
         return deny("delete-everything", shown)
     return inside_problem(relative, shown, scope, deletes=deletes)
@@ -216,14 +216,14 @@ def _instructs_agents(relative: PurePosixPath, scope: Scope) -> bool:
     return any((scope.worktree / relative.parent / name).exists() for name in hit)
 
 
-def _outside_problem(place: ResolvedPath, shown: str, scope: Scope) -> Deny | None:
-    if is_key(place, scope):
+def _outside_problem(resolved: ResolvedPath, shown: str, scope: Scope) -> Deny | None:
+    if is_key(resolved, scope):
         return deny("key-file", shown)
-    if any(place.path.is_relative_to(folder) for folder in scope.temp) and not _is_ours(place.path, scope):
-        return deny("git-internals", shown) if ".git" in place.whole.parts else None
-    if place.path.is_relative_to("/dev") and not place.path.is_relative_to("/dev/shm"):  # noqa: S108 - no device
+    if any(resolved.path.is_relative_to(folder) for folder in scope.temp) and not _is_ours(resolved.path, scope):
+        return deny("git-internals", shown) if ".git" in resolved.whole.parts else None
+    if resolved.path.is_relative_to("/dev") and not resolved.path.is_relative_to("/dev/shm"):  # noqa: S108 - no device
         return deny("disk", shown)
-    if place.path.parent == scope.home and _STARTUP.fullmatch(place.path.name):
+    if resolved.path.parent == scope.home and _STARTUP.fullmatch(resolved.path.name):
         return deny("shell-startup", shown)
     return deny("outside-write", shown)
 
@@ -243,15 +243,15 @@ def read_problem(word: ShellWord, folders: frozenset[str] | None, scope: Scope) 
     text = word.text or word.start
     if text.startswith(_SOCKETS):
         return deny("reverse-shell", word.shown)
-    found = places(ShellWord(text, word.pattern), folders, scope) or []
-    return deny("key-file", word.shown) if any(is_key(place, scope) for place in found) else None
+    found = resolved_paths(ShellWord(text, word.pattern), folders, scope) or []
+    return deny("key-file", word.shown) if any(is_key(resolved, scope) for resolved in found) else None
 
 
-def is_key(place: ResolvedPath, scope: Scope) -> bool:
+def is_key(resolved: ResolvedPath, scope: Scope) -> bool:
     """Keys and credentials. The project's own `.env` and test certificates are none."""
-    if place.path.is_relative_to(scope.worktree) or _is_long_result(place):
+    if resolved.path.is_relative_to(scope.worktree) or _is_long_result(resolved):
         return False
-    whole = place.whole
+    whole = resolved.whole
     named = (scope.variables.get(name, "") for name in FOLDERS_OF_AGENTS)
     keys = [
         *(scope.home / name for name in _KEYS_AT_HOME),
@@ -267,10 +267,10 @@ def is_key(place: ResolvedPath, scope: Scope) -> bool:
     return any(names) and not in_system
 
 
-def _is_long_result(place: ResolvedPath) -> bool:
+def _is_long_result(resolved: ResolvedPath) -> bool:
     """What Claude's CLI saves of a long result, for its agent to read by its full name, which nobody can guess."""
-    parts = place.path.parts
-    return not place.rest and parts[-5:-4] == ("projects",) and parts[-2] == "tool-results"
+    parts = resolved.path.parts
+    return not resolved.rest and parts[-5:-4] == ("projects",) and parts[-2] == "tool-results"
 
 
 def _within(path: PurePosixPath, key: PurePosixPath) -> bool:
@@ -280,9 +280,9 @@ def _within(path: PurePosixPath, key: PurePosixPath) -> bool:
     return all(mine == its or fnmatchcase(its, mine) for mine, its in zip(path.parts, key.parts, strict=False))
 
 
-def holds_keys(place: ResolvedPath, scope: Scope) -> bool:
+def holds_keys(resolved: ResolvedPath, scope: Scope) -> bool:
     """Whether a folder is one of those that keys lie in or below: the home, or above it."""
-    return place.path in (scope.home, *scope.home.parents)
+    return resolved.path in (scope.home, *scope.home.parents)
 
 
 def first(problems: Iterable[Deny | None]) -> Deny | None:

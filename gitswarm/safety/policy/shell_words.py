@@ -101,10 +101,7 @@ def read_line(text: str, variables: Mapping[str, str]) -> Line:
     root = _parser().parse(text.encode(errors="replace")).root_node
     line = Line(is_whole=not root.has_error and root.descendant_count < _MOST_NODES)
     behind: dict[int, list[ShellWord]] = {}
-    waiting = [root] if root.descendant_count < _MOST_NODES else []
-    while waiting:
-        node = waiting.pop()
-        waiting += reversed(node.children)
+    for node in _nodes(root) if root.descendant_count < _MOST_NODES else ():
         if node.type in _COMMANDS:
             words = _read_words((child for child in node.children if child.type not in _NO_WORDS), value)
             line.commands.append(SimpleCommand((*words, *behind.get(node.end_byte, ()))))
@@ -112,10 +109,7 @@ def read_line(text: str, variables: Mapping[str, str]) -> Line:
             given = _read_word(node.children[2:], value) if node.child_count > 2 else ShellWord("")
             line.assigned.append((_text_of(node.children[0]), given))
         elif node.type == "file_redirect":
-            operator = next((child.type for child in node.children if set(child.type) <= set("<>&|")), "")
-            targets = _read_words(_targets(node), value)[:1]
-            is_copy = operator in (">&", "<&") and all(_DESCRIPTOR.fullmatch(word.shown) for word in targets)
-            line.redirects += [] if is_copy else [(operator, word) for word in targets]
+            line.redirects += _redirects(node, value)
         elif node.type == "redirected_statement" and node.children:
             # `git > x push`: the grammar takes the rest for more targets.
             more = [word for child in node.children[1:] for word in _read_words(_targets(child), value)[1:]]
@@ -123,6 +117,23 @@ def read_line(text: str, variables: Mapping[str, str]) -> Line:
         line.is_whole &= node.type != "function_definition"
     line.moves = any(word.known in _MOVING for command in line.commands for word in command.words[:3])
     return line
+
+
+def _nodes(root: Node) -> Iterator[Node]:
+    """A node and all below it, in the order of the text."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting += reversed(node.children)
+        yield node
+
+
+def _redirects(node: Node, value: Callable[[str], str | None]) -> Iterator[tuple[str, ShellWord]]:
+    """The operator with its target; nothing where a descriptor is copied (`2>&1`)."""
+    operator = next((child.type for child in node.children if set(child.type) <= set("<>&|")), "")
+    targets = _read_words(_targets(node), value)[:1]
+    if operator not in (">&", "<&") or not all(_DESCRIPTOR.fullmatch(word.shown) for word in targets):
+        yield from ((operator, word) for word in targets)
 
 
 def _targets(node: Node) -> list[Node]:

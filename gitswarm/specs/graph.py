@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -15,14 +16,14 @@ from gitswarm.specs.yaml_source import Location, YamlSource
 
 END = "end"
 PARALLEL = "at the same time"
-"""Label of the ways from a fork to its targets."""
+"""Label of the edges from a fork to its targets."""
 
 _MERMAID_END = "over"  # `end` is a word of Mermaid
 
 
 class Edge(Struct, frozen=True):
-    """`label` says when the way is taken; empty: always. `limit`: how often a way back is taken at most; None for one
-    that leads on."""
+    """`label` says when it is taken; empty: always. `limit`: how often an edge that leads back is taken at most; None
+    for one that leads on."""
 
     source: str
     target: str
@@ -31,7 +32,7 @@ class Edge(Struct, frozen=True):
 
 
 def edges(flow: Flow) -> Iterator[Edge]:
-    """Every way from step to step, in the order of the flow; `end` is where it is over."""
+    """Every transition from step to step, in the order of the flow; `end` is where it is over."""
     for step in flow.steps:
         onward = flow.following(step.id) or END
         routing = step.routing
@@ -39,17 +40,21 @@ def edges(flow: Flow) -> Iterator[Edge]:
             yield Edge(step.id, routing.loop_target, "else", routing.max_iterations)
             yield Edge(step.id, onward, " or ".join(routing.loop_success_values))
         elif isinstance(routing, Branch):
-            ways = [(when.next, when.if_, when.max_iterations) for when in routing.when]
-            ways.append((routing.default or onward, "else", None))
-            for target, label, own_limit in ways:
-                back = target != END and bool(flow.steps_back_to(step.id, target))
-                yield Edge(step.id, target, label, (own_limit or routing.max_iterations) if back else None)
-            if onward not in (target for target, _label, _limit in ways):
-                yield Edge(step.id, onward, "at the maximum")
+            yield from _branches(flow, step, routing, onward)
         elif isinstance(routing, Fork):
             yield from (Edge(step.id, target, PARALLEL) for target in routing.fork_targets)
         else:
             yield Edge(step.id, onward, _joining(flow, step))
+
+
+def _branches(flow: Flow, step: Step, routing: Branch, onward: str) -> Iterator[Edge]:
+    branches = [(when.next, when.if_, when.max_iterations) for when in routing.when]
+    branches.append((routing.default or onward, "else", None))
+    for target, label, own_limit in branches:
+        is_back = target != END and bool(flow.steps_back_to(step.id, target))
+        yield Edge(step.id, target, label, (own_limit or routing.max_iterations) if is_back else None)
+    if onward not in (target for target, _label, _limit in branches):
+        yield Edge(step.id, onward, "at the maximum")
 
 
 def _joining(flow: Flow, step: Step) -> str:
@@ -66,17 +71,17 @@ def unreachable(flow: Flow, entries: Collection[str] = ()) -> list[str]:
 
     :param entries: where a run may come from elsewhere, besides the first step.
     """
-    ways: dict[str, list[str]] = {END: []}
+    targets: dict[str, list[str]] = {}
     for edge in edges(flow):
-        ways.setdefault(edge.source, []).append(edge.target)
-    found: set[str] = set()
-    left = [flow.steps[0].id, *(name for name in entries if flow.has_step(name))]
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            left += ways.get(name, ())
-    return [step.id for step in flow.steps if step.id not in found]
+        targets.setdefault(edge.source, []).append(edge.target)
+    reached: set[str] = set()
+    pending = [flow.steps[0].id, *(name for name in entries if flow.has_step(name))]
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending += targets.get(name, ())
+    return [step.id for step in flow.steps if step.id not in reached]
 
 
 def mermaid(flow: Flow) -> str:
@@ -99,14 +104,14 @@ def mermaid(flow: Flow) -> str:
 def worst_executions(flow: Flow, *, with_criteria: bool) -> Mapping[str, int]:
     """How often each step is executed when every loop runs to its maximum.
 
-    :param with_criteria: whether there is an acceptance matrix; without one no way is taken that asks for it.
+    :param with_criteria: whether there is an acceptance matrix; without one no condition that asks for it holds.
     """
-    limits = [way for step in flow.steps for way in _ways_back(flow, step, with_criteria=with_criteria)]
+    limits = [loop for step in flow.steps for loop in _loops_of(flow, step, with_criteria=with_criteria)]
     return {step.id: prod(limit for body, limit in limits if step.id in body) for step in flow.steps}
 
 
-def _ways_back(flow: Flow, step: Step, *, with_criteria: bool) -> Iterator[tuple[frozenset[str], int]]:
-    """What is executed again, and how often at most."""
+def _loops_of(flow: Flow, step: Step, *, with_criteria: bool) -> Iterator[tuple[frozenset[str], int]]:
+    """The steps that a step may send the run back through, and how often at most."""
     routing = step.routing
     if isinstance(routing, Microloop):
         yield flow.loop_body(step.id), routing.max_iterations
@@ -115,6 +120,14 @@ def _ways_back(flow: Flow, step: Step, *, with_criteria: bool) -> Iterator[tuple
         possible = (when for when in routing.when if with_criteria or "evidence.ac" not in when.if_)
         limits |= {when.next: when.max_iterations or routing.max_iterations for when in possible}
         yield from ((flow.steps_back_to(step.id, target), limit) for target, limit in limits.items())
+
+
+_R = TypeVar("_R", Fork, Join, Microloop)
+
+
+def _routed(flow: Flow, kind: type[_R]) -> list[tuple[int, Step, _R]]:
+    """The steps whose routing is of this kind, each with its index."""
+    return [(index, step, step.routing) for index, step in enumerate(flow.steps) if isinstance(step.routing, kind)]
 
 
 _RESERVED = (SIDEQUEST_PREFIX, NODE_PREFIX)
@@ -166,15 +179,15 @@ def _id_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
     seen: set[str] = set()
     receipts: dict[str, str] = {}
     for index, step in enumerate(flow.steps):
-        place: Location = ("steps", index, "id")
+        location: Location = ("steps", index, "id")
         receipt = f"{step.id}-{step.agent}"
         if step.id in seen:
-            yield source.problem(place, f"the step '{step.id}' exists already")
+            yield source.problem(location, f"the step '{step.id}' exists already")
         elif receipt in receipts:
             what = f"'{step.id}' by '{step.agent}' and '{receipts[receipt]}' would write one receipt, {receipt}"
-            yield source.problem(place, what)
+            yield source.problem(location, what)
         if step.id.startswith(_RESERVED):
-            yield source.problem(place, f"'{step.id}': steps of sidequests and injected nodes are named so")
+            yield source.problem(location, f"'{step.id}': steps of sidequests and injected nodes are named so")
         seen.add(step.id)
         receipts[receipt] = step.id
 
@@ -221,12 +234,10 @@ def _target_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
 
 def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
     """What would keep a run from ending: a loop that looks forward, loops that cross, a circle."""
-    for index, step in enumerate(flow.steps):
-        if isinstance(step.routing, Microloop) and flow.index(step.routing.loop_target) > index:
-            yield source.problem(
-                ("steps", index, "routing", "loop_target"),
-                f"'{step.id}' loops to '{step.routing.loop_target}', which comes after it",
-            )
+    for index, step, loop in _routed(flow, Microloop):
+        if flow.index(loop.loop_target) > index:
+            location: Location = ("steps", index, "routing", "loop_target")
+            yield source.problem(location, f"'{step.id}' loops to '{loop.loop_target}', which comes after it")
     bodies = [(index, flow.loop_body(step.id)) for index, step in enumerate(flow.steps)]
     for index, body in bodies:
         for other, other_body in bodies[index + 1 :]:
@@ -249,54 +260,52 @@ def _fork_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
     """
     :param flow: one in which every named step exists.
     """
-    forks = [(index, step, step.routing) for index, step in enumerate(flow.steps) if isinstance(step.routing, Fork)]
-    for index, step, routing in forks:
-        yield from _problems_of_fork(flow, source, index, step, routing)
+    forks = _routed(flow, Fork)
+    for index, step, fork in forks:
+        yield from _problems_of_targets(flow, source, index, step, fork)
+        yield from _problems_of_its_join(flow, source, index, step, fork)
     yield from _problems_of_joins(flow, source)
-    if any(len(set(routing.fork_targets)) < len(routing.fork_targets) for _index, _step, routing in forks):
+    if any(len(set(fork.fork_targets)) < len(fork.fork_targets) for _index, _step, fork in forks):
         return
     yield from _other_ways_in(flow, source)
-    for _index, step, routing in forks:
-        yield from _crossing_loops(flow, source, step, routing)
+    for _index, step, fork in forks:
+        yield from _crossing_loops(flow, source, step, fork)
 
 
-def _problems_of_fork(flow: Flow, source: YamlSource, index: int, step: Step, routing: Fork) -> Iterator[str]:
-    here: Location = ("steps", index, "routing", "fork_targets")
-    seen: set[str] = set()
-    for n, name in enumerate(routing.fork_targets):
-        target = flow.step(name)
-        others = (s for s in flow.steps if s is not step and isinstance(s.routing, Fork))
-        other = next((s.id for s in others if isinstance(s.routing, Fork) and name in s.routing.fork_targets), None)
-        if name in seen:
-            yield source.problem((*here, n), f"fork_targets: '{name}' is listed twice")
-        elif flow.index(name) <= index:
-            yield source.problem((*here, n), f"fork_targets: '{name}' does not come after '{step.id}'")
-        elif other is not None and flow.index(other) < index:
-            yield source.problem((*here, n), f"fork_targets: '{name}' belongs to the fork '{other}' already")
+def _problems_of_targets(flow: Flow, source: YamlSource, index: int, step: Step, fork: Fork) -> Iterator[str]:
+    for n, name in enumerate(fork.fork_targets):
+        here: Location = ("steps", index, "routing", "fork_targets", n)
+        target, at = flow.step(name), flow.index(name)
+        earlier = [s.id for i, s, other in _routed(flow, Fork) if i < index and name in other.fork_targets]
+        if name in fork.fork_targets[:n]:
+            yield source.problem(here, f"fork_targets: '{name}' is listed twice")
+        elif at <= index:
+            yield source.problem(here, f"fork_targets: '{name}' does not come after '{step.id}'")
+        elif earlier:
+            yield source.problem(here, f"fork_targets: '{name}' belongs to the fork '{earlier[0]}' already")
         elif not isinstance(target.routing, Linear) or target.routing.next is not None:
-            place: Location = ("steps", flow.index(name), "routing")
             what = f"'{name}' is executed in parallel: it leads to the join, and cannot have a routing of its own"
-            yield source.problem(place, what)
+            yield source.problem(("steps", at, "routing"), what)
         elif target.is_kernel:
-            place = ("steps", flow.index(name), "engine")
-            yield source.problem(place, f"'{name}' is git-swarm's own step: it cannot be executed in parallel")
-        seen.add(name)
-    joins = [s for s in flow.steps if isinstance(s.routing, Join) and set(s.routing.join_from) == seen]
-    names = ", ".join(routing.fork_targets)
+            what = f"'{name}' is git-swarm's own step: it cannot be executed in parallel"
+            yield source.problem(("steps", at, "engine"), what)
+
+
+def _problems_of_its_join(flow: Flow, source: YamlSource, index: int, step: Step, fork: Fork) -> Iterator[str]:
+    joins = [each for each in _routed(flow, Join) if set(each[2].join_from) == set(fork.fork_targets)]
+    names = ", ".join(fork.fork_targets)
     if not joins:
-        yield source.problem(here, f"no join names exactly the targets of '{step.id}': {names}")
-    for join in joins[1:]:
-        place = ("steps", flow.index(join.id), "routing", "join_from")
-        yield source.problem(place, f"'{joins[0].id}' joins {names} already")
+        what = f"no join names exactly the targets of '{step.id}': {names}"
+        yield source.problem(("steps", index, "routing", "fork_targets"), what)
+    for at, _join, _routing in joins[1:]:
+        yield source.problem(("steps", at, "routing", "join_from"), f"'{joins[0][1].id}' joins {names} already")
 
 
 def _problems_of_joins(flow: Flow, source: YamlSource) -> Iterator[str]:
-    forked = [set(step.routing.fork_targets) for step in flow.steps if isinstance(step.routing, Fork)]
-    for index, step in enumerate(flow.steps):
-        if not isinstance(step.routing, Join):
-            continue
+    forked = [set(fork.fork_targets) for _index, _step, fork in _routed(flow, Fork)]
+    for index, step, join in _routed(flow, Join):
         here: Location = ("steps", index, "routing", "join_from")
-        names = step.routing.join_from
+        names = join.join_from
         late = [name for name in names if flow.index(name) >= index]
         if late:
             yield source.problem(here, f"join_from: '{step.id}' does not come after '{late[0]}'")
@@ -308,9 +317,7 @@ def _problems_of_joins(flow: Flow, source: YamlSource) -> Iterator[str]:
 
 def _other_ways_in(flow: Flow, source: YamlSource) -> Iterator[str]:
     """Only a fork leads to its targets: a step that came another way would never meet the others."""
-    targets = {
-        name: step.id for step in flow.steps if isinstance(step.routing, Fork) for name in step.routing.fork_targets
-    }
+    targets = {name: step.id for _index, step, fork in _routed(flow, Fork) for name in fork.fork_targets}
     for index, step in enumerate(flow.steps):
         here: Location = ("steps", index, "routing")
         if isinstance(step.routing, Fork | Terminal):

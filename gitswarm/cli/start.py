@@ -76,7 +76,7 @@ def show_forecast(new: NewRun, *, as_json: bool) -> None:
         longest = duration(new.spec.settings.proof.max_time * 1000)
         what = (
             f"executed {tests} times, and once more where code changed after them; each may add up to"
-            f" {MOST_EXTRA_RUNS} runs to compare with the base, {longest} in all (proof.max_time)"
+            f" {MOST_EXTRA_RUNS} runs of base and commit, {longest} in all (proof.max_time)"
         )
         out_lines(fact("tests", what))
     if engine.mode == "stub":

@@ -80,6 +80,7 @@ def compare(proof: SuiteRuns) -> Comparison:
         *_harness(judged),
         *((nothing,) if nothing else ()),
         *_not_compared(judged),
+        *_not_in_commit(judged),
     )
     passed = None if judged.final.ran_nothing and not is_red else not is_red
     return Comparison(findings, passed)
@@ -238,3 +239,37 @@ def _not_compared(judged: ComparisonIndex) -> Iterator[ProofFinding]:
         )
     elif proof.old_on_new == "not possible" and touched:
         yield finding("not_compared", (), "the base versions of the tests cannot be run alone")
+
+
+def _not_in_commit(judged: ComparisonIndex) -> Iterator[ProofFinding]:
+    """Tests that pass only beside files that git ignores. Nothing against the run where those of the base cannot be
+    run in a fresh checkout either."""
+    proof, committed = judged.proof, judged.proof.committed
+    names, files = proof.leftovers, listed(proof.leftovers)
+    if committed == "setup failed":
+        fact = f"the project's setup fails in a fresh checkout of the commit, without {files}"
+        yield finding("not_in_commit", names, fact, blocking=_base_runs(judged))
+    elif isinstance(committed, str):
+        if committed != "not needed":
+            fact = f"not tested without {files}, which git ignores: {committed}"
+            yield finding("not_compared", names, fact)
+    elif committed.is_worse_than(judged.final):
+        lost, own = committed.lacks(judged.final), own_tests(judged.changes)
+        what = listed([case.name for case in lost]) if lost else "tests"
+        what = f"in a fresh checkout of the commit {what} fail" + (
+            "" if committed.is_red else ", or are not executed"
+        )
+        if proof.needs_leftovers:
+            is_about_run = any(case.name in proof.criteria or is_own(case, own) for case in lost)
+            blocking = _base_runs(judged) and (committed.is_red or is_about_run)
+            yield finding(
+                "not_in_commit", names, f"{what}; they pass beside {files}, which git ignores", blocking=blocking
+            )
+        else:
+            fact = f"{what}, also beside what git ignores: worktree.setup may not install what they need"
+            yield finding("not_compared", names, fact)
+
+
+def _base_runs(judged: ComparisonIndex) -> bool:
+    """Whether the base's tests can be run in a fresh checkout."""
+    return judged.base is not None and not (judged.base.failed and judged.base.ran_nothing)

@@ -62,6 +62,17 @@ class SuiteRun(Struct, frozen=True):
     def is_red(self) -> bool:
         return self.failed or (self.report is not None and self.report.failed > 0)
 
+    def lacks(self, other: SuiteRun) -> list[CaseResult]:
+        """Tests that pass in another run, and not in this one."""
+        green = {case.name for case in self.cases if case.is_green}
+        return [case for case in other.cases if case.is_green and case.name not in green]
+
+    def is_worse_than(self, other: SuiteRun) -> bool:
+        """Whether tests fail or are missing that pass in another run."""
+        if self.names_all and other.names_all:
+            return bool(self.lacks(other))
+        return (self.is_red and not other.is_red) or self.executed < other.executed
+
     @property
     def names_all(self) -> bool:
         return self.results is not None and self.results.complete
@@ -75,6 +86,9 @@ class SuiteRuns(Struct, frozen=True):
     :ivar old_on_new: the base versions of touched test and harness files on the final product.
     :ivar alone: failing tests of the final run, run again alone; None: not done.
     :ivar again: the next whole run, where the final one misses tests that nobody touched; None: not done.
+    :ivar leftovers: files and folders beside the final tree that git ignores and no setup made.
+    :ivar committed: in a fresh checkout of the final tree, without them; a reason where it was not made.
+    :ivar needs_leftovers: that one is worse each time, and as good as the final run beside the leftovers.
     :ivar changes: texts from the base to the final tree.
     :ivar untouched: paths and texts of the test files beside those that lost tests.
     :ivar removed: tests that handoffs declare as removed.
@@ -88,6 +102,9 @@ class SuiteRuns(Struct, frozen=True):
     old_on_new: CaseResults | Missing = "not needed"
     alone: CaseResults | None = None
     again: SuiteRun | None = None
+    leftovers: tuple[str, ...] = ()
+    committed: SuiteRun | Missing = "not needed"
+    needs_leftovers: bool = False
     changes: Sequence[TextChange] = ()
     untouched: tuple[tuple[str, str], ...] = ()
     removed: Sequence[RemovedTest] = ()

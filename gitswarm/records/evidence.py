@@ -80,13 +80,15 @@ class CheckOutcome(Record):
     command: str | None = None
 
 
-ExtraRun = Literal["base", "old_tests", "again"]
-"""Test runs added to that of a test step: of the run's base, of the base's tests on the new code, of what failed."""
+ExtraRun = Literal["base", "old_tests", "again", "commit"]
+"""Test runs added to that of a test step: of the run's base, of the base's tests on the new code, of what failed, of
+the commit without the files that git ignores."""
 
 _TESTED = {
     "base": "the base",
     "old_tests": "the new code by the old tests",
     "again": "what failed or is missing again",
+    "commit": "the commit in a fresh checkout",
 }
 
 ReportSource = Literal["junit", "pytest", "go", "cargo", "nextest", "tap", "jest", "vitest"]
@@ -209,6 +211,7 @@ ProofFlag = Literal[
     "tests_cannot_run",
     "no_tests",
     "not_compared",
+    "not_in_commit",
     "removed_on_purpose",
     "suspicious_code",
 ]

@@ -93,7 +93,7 @@ class Session(Struct, frozen=True):
     redactor: Redactor
     stored_tests: StoredTests
     sandbox: Sandbox = field(default_factory=Sandbox)
-    reports: dict[str, SuiteRun | Missing] = field(default_factory=dict)
+    reports: dict[tuple[str, str, str | None], SuiteRun | Missing] = field(default_factory=dict)
     removing: list[Thread] = field(default_factory=list)
 
     @property

@@ -59,6 +59,14 @@ class Shadow(Struct, frozen=True):
         return (self.git_dir / _SET_UP).exists()
 
     @property
+    def set_up_ns(self) -> int | None:
+        """When that was, in nanoseconds since 1970."""
+        try:
+            return (self.git_dir / _SET_UP).stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+
+    @property
     def copied(self) -> tuple[str, ...]:
         """Files that were copied into the worktree when it was set up, relative to it."""
         try:
@@ -214,6 +222,7 @@ def bring_back(repository: Repository, branch: str, away: PutAway, locks: Locks)
         away.folder.rename(shadow.path)
     shadow.git.output("read-tree", "--reset", shadow.branch)
     shadow.remember_set_up(away.copied)
+    os.utime(shadow.git_dir / _SET_UP, (0, 0))  # nothing says any more which files came later
 
 
 def refuse_place(repository: Repository, run: str, path: Path) -> None:

@@ -106,10 +106,10 @@ def test_a_dry_run_says_how_often_tests_may_run_again(hello: Project) -> None:
     hello.commit({".swarm/config.yaml": "proof: {max_time: 90}\n"}, "limit")
     said = ask(hello, "start", "hello", "--dry-run").stdout
     assert "tests      executed 3 times, and once more where code changed after them; each may" in said
-    assert "up to 4 runs" in " ".join(said.split())
+    assert "up to 7 runs" in " ".join(said.split())
     assert "1m30s in all (proof.max_time)" in " ".join(said.split())
     steps = json.loads(ask(hello, "start", "hello", "--dry-run", "--json").stdout)
-    assert [step["extra_runs"] for step in steps] == [0, 0, 12, 0]
+    assert [step["extra_runs"] for step in steps] == [0, 0, 21, 0]
 
 
 def test_a_dry_run_with_economy_is_cheaper(hello: Project) -> None:

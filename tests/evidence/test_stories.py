@@ -738,6 +738,50 @@ def test_twenty_thousand_names_are_compared_in_seconds() -> None:
     assert time.process_time() - started < 30
 
 
+BESIDE = SuiteRuns(GREEN, GREEN, changes=[SRC], leftovers=("lib/",))
+UNNAMED = SuiteRuns(ran(executed=2), GREEN, changes=[SRC], leftovers=("lib/",), needs_leftovers=True)
+CASE_OF_CRITERION = frozenset({f"{A}::test_two"})
+IGNORED: dict[str, tuple[SuiteRuns, list[str]]] = {
+    "as good without them": (replace(BESIDE, committed=GREEN), []),
+    "a test fails without them": (replace(BESIDE, committed=ran({A: "E"}), needs_leftovers=True), ["not_in_commit!"]),
+    "a test does not run without them": (
+        replace(BESIDE, committed=ONLY_ONE, needs_leftovers=True),
+        ["not_in_commit"],
+    ),
+    "a criterion's test does not run without them": (
+        replace(BESIDE, committed=ONLY_ONE, needs_leftovers=True, criteria=CASE_OF_CRITERION),
+        ["not_in_commit!"],
+    ),
+    "a test fails beside them too": (replace(BESIDE, committed=ran({A: "E"})), ["not_compared"]),
+    "the base cannot be tested either": (
+        replace(BESIDE, base=ran({A: "E"}), committed=ran({A: "E"}), needs_leftovers=True),
+        ["not_in_commit"],
+    ),
+    "the base has a failure, and can be tested": (
+        replace(
+            BESIDE,
+            base=ran({f"{A}::test_one": ".", f"{A}::test_two": "F"}),
+            committed=ran({A: "E"}),
+            needs_leftovers=True,
+        ),
+        ["not_in_commit!"],
+    ),
+    "the setup fails without them": (replace(BESIDE, committed="setup failed"), ["not_in_commit!"]),
+    "no time": (replace(BESIDE, committed="no time"), ["not_compared"]),
+    "fewer by a tool without names": (
+        replace(UNNAMED, base=ran(executed=2), committed=ran(executed=1)),
+        ["not_in_commit"],
+    ),
+}
+
+
+@table(("runs", "expected"), list(IGNORED.values()), ids=list(IGNORED))
+def test_tests_have_to_pass_without_what_git_ignores(runs: SuiteRuns, expected: list[str]) -> None:
+    found = compare(runs)
+    assert (flags(found), found.passed) == (expected, True)
+    assert all(each.names == ("lib/",) for each in found.findings)
+
+
 LONG_JS = "test('long', () => { assert.equal(f(), 1) })\n"
 NODE = ran({"long": ".", "short": "."})
 BROKEN_JS = ran({"a.test.js": "E"})

@@ -97,6 +97,16 @@ SKIPPED_FILE = (
     "import pytest\n\npytest.skip(allow_module_level=True)\n\n\n"
     "def test_off():\n    from app import off\n\n    assert off(2) == 1\n"
 )
+IGNORED = "from lib.sums import total"
+SUMS = "def total(prices):\n    return sum(prices)\n"
+IF_THERE = """\
+    import os
+
+    import pytest
+
+    if not os.path.exists('local/off.txt'):
+        pytest.skip()
+    from"""
 NOTES = "git for-each-ref refs/notes/swarm"
 FORGE = "git notes --ref=$ref add -f -m '{}' $(git notes --ref=$ref list | head -n 1 | cut -d ' ' -f 2)"
 FORK = """\
@@ -414,6 +424,36 @@ AT_THE_END: Mapping[str, Story] = {
         files={WORK: FLOW + "  - {id: close, station: code-implementer}\n"},
         others={"close": [write({"app.py": BROKEN})]},
         blocking=held("tests_red@work/tests"),
+    ),
+    "what the product needs is ignored by git": Story(
+        [write({"app.py": APP.replace("def total(prices):\n    return sum(prices)", IGNORED), "lib/sums.py": SUMS})],
+        files={".gitignore": "lib/\n"},
+        blocking=held("not_in_commit@work/test"),
+    ),
+    "an agent has git ignore what the product needs": Story(
+        [
+            write(
+                {
+                    "app.py": APP.replace("def total(prices):\n    return sum(prices)", IGNORED),
+                    "lib/sums.py": SUMS,
+                    "lib/.gitignore": "*\n",
+                }
+            )
+        ],
+        blocking=held("not_in_commit@work/test"),
+    ),
+    "a new test runs only beside what git ignores": Story(
+        [
+            write(
+                {
+                    "app.py": MORE,
+                    "tests/test_off.py": OFF.replace("    from", IF_THERE),
+                    "local/off.txt": "",
+                }
+            )
+        ],
+        files={".gitignore": "local/\n"},
+        blocking=held("not_in_commit@work/test"),
     ),
     "tests in a branch of a fork": Story(
         [write(broken(ONLY_TAX))],

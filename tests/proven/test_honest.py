@@ -407,6 +407,26 @@ HONEST: Mapping[str, Story] = {
         [write({"app.py": MORE, APP_TESTS: TESTS.replace("== 4", "== 2 + 2")})],
         files=OWN_RUNNER,
     ),
+    "what a build left, and no test needs": Story(
+        [write({"app.py": MORE, "build/app.txt": "built\n"})], files={".gitignore": "build/\n"}
+    ),
+    "what the setup makes, made again": Story(
+        [write({"app.py": MORE}, run=["sh tools/setup.sh"])],
+        files={
+            "tools/setup.sh": "echo 'ONE = 1' >made.py\n",
+            "tests/test_made.py": "from made import ONE\n\n\ndef test_one():\n    assert ONE == 1\n",
+            ".gitignore": "made.py\n",
+            ".swarm/config.yaml": WITH_SETUP,
+        },
+    ),
+    "what was built by hand, and the base's tests need too": Story(
+        [write({"app.py": MORE, "made.py": "ONE = 1\n"})],
+        files={
+            APP_TESTS: f"from app import total\nfrom made import ONE\n\n\n{TOTAL}",
+            ".gitignore": "made.py\n",
+        },
+        warns=told("not_in_commit@work/test"),
+    ),
     "tests that are always skipped here": Story(
         [write({"app.py": MORE})],
         files={"tests/test_gpu.py": "import pytest\n\npytest.importorskip('no_such_module')\n\n\n" + OFF},

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 from gitswarm.evidence.declarations import TextChange, is_test_file
-from gitswarm.evidence.suspicious_code import find_subtle_ways
+from gitswarm.evidence.suspicious_code import find_suspicious_code
 
 MOST_WARNINGS = 5
 PAIRS = {
@@ -102,7 +102,7 @@ def main() -> None:
         ]
         files += len(changed)
         tests = [text for path, text in after.items() if is_test_file(path)]
-        found = find_subtle_ways(changed, tests)
+        found = find_suspicious_code(changed, tests)
         warnings += len(found)
         for each in found:
             print(f"{project} {versions[1]}: {each.fact}")

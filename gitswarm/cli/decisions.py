@@ -36,7 +36,7 @@ _ENDINGS = {Action.PAUSE: "pause", Action.ESCALATE: "escalate"}
 
 
 class Turn(Struct, frozen=True):
-    """`sign`: `↺` for a way back, `→` for every other one. `who` decided, where the flow's own rules did not."""
+    """`sign`: `↺` for a jump back, `→` for every other one. `who` decided, where the flow's own rules did not."""
 
     sign: str
     text: str
@@ -51,7 +51,7 @@ def where_to(decision: Decision) -> str:
 
 
 def turn_of(decision: Decision, *, is_behind: bool = False) -> Turn | None:
-    """None for the plain way on.
+    """None for the next step of the flow.
 
     :param is_behind: the run has been at the target already, before or at the step that this is decided after.
     """
@@ -99,7 +99,7 @@ def _passes(decision: Decision) -> str:
 
 
 def target_text(decision: Decision) -> str:
-    """Where a decision leads, with what kind of way that is."""
+    """Where a decision leads, and by what kind of transition."""
     if decision.proposal is not None and decision.to_step is None:
         return f"proposes {', '.join(node.id for node in decision.proposal.nodes)}"
     if decision.to_step is None:
@@ -233,8 +233,8 @@ def _leading_to(decision: Decision) -> _Said:
     if decision.stack:
         frames = (f"{number}. {_frame(frame)}" for number, frame in enumerate(decision.stack, 1))
         yield "within", [f"{plural(len(decision.stack), 'interruption')} open", *frames]
-    if (way := decision.resume_at) is not None:
-        yield "resume", f"continues at {_place(way)} ({way.decision}): {way.reason}"
+    if (resume_at := decision.resume_at) is not None:
+        yield "resume", f"continues at {_continues_at(resume_at)} ({resume_at.decision}): {resume_at.reason}"
     yield "events", [f"{event.kind}: {_event(event, decision)}" for event in decision.events]
     if (replaced := decision.supersedes) is not None:
         yield "replaces", f"decision {replaced.seq} after {replaced.commit[:12]}"
@@ -307,16 +307,15 @@ def _is_of_loop(decision: Decision, state: LoopState) -> bool:
 def _frame(frame: Frame) -> str:
     nodes = f" ({', '.join(node.id for node in frame.nodes)})" if frame.nodes else ""
     after = f"after {frame.flow}/{frame.step}" if frame.step else f"before {frame.flow}"
-    return f"{frame.kind} {frame.id}{nodes}, begun {after}; returns to {_place(frame.back)}"
+    return f"{frame.kind} {frame.id}{nodes}, begun {after}; returns to {_continues_at(frame.back)}"
 
 
-def _place(way: Continuation) -> str:
-    """Where it continues."""
-    if way.step is not None:
-        return f"{way.flow}/{way.step}"
-    if way.decision in (Action.PAUSE, Action.ESCALATE):
+def _continues_at(resume_at: Continuation) -> str:
+    if resume_at.step is not None:
+        return f"{resume_at.flow}/{resume_at.step}"
+    if resume_at.decision in (Action.PAUSE, Action.ESCALATE):
         return "a person"
-    return f"the end of {way.flow}" + (", as failed" if way.failed else "")
+    return f"the end of {resume_at.flow}" + (", as failed" if resume_at.failed else "")
 
 
 def _event(event: Event, decision: Decision) -> str:

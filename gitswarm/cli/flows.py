@@ -30,8 +30,8 @@ _GAP = 2
 
 
 def drawing(flow: Flow) -> str:
-    """One line per step; `┐` marks where a way back arrives and `┘` where it starts, with its maximum; `║` steps that
-    are executed in parallel."""
+    """One line per step; `┐` marks where a jump back arrives and `┘` where it starts, with its maximum; `║` steps
+    that are executed in parallel."""
     names = [step.id for step in flow.steps]
     width = max(len(f"{step.id}  {step.agent}") for step in flow.steps) + _GAP
     backs = [edge for edge in edges(flow) if edge.limit is not None]
@@ -71,7 +71,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _brackets(names: list[str], row: int, backs: list[Edge]) -> str:
-    """The columns of this row, one per way back, and where those lead that start here."""
+    """The columns of this row, one per jump back, and where those lead that start here."""
     columns = []
     labels = []
     for edge in backs:
@@ -192,9 +192,9 @@ def _next_steps(flow: Flow, step: Step) -> str:
     if isinstance(routing, Microloop):
         return f"{onward}; else {routing.loop_target}, at most {routing.max_iterations}"
     if isinstance(routing, Branch):
-        ways = [f"{when.next} if {when.if_}" for when in routing.when]
+        targets = [f"{when.next} if {when.if_}" for when in routing.when]
         fallback = f"else {routing.default or onward}, at most {routing.max_iterations}"
-        return "; ".join([*ways, fallback])
+        return "; ".join([*targets, fallback])
     if isinstance(routing, Fork):
         return f"{', '.join(routing.fork_targets)} at the same time, then {onward}"
     if isinstance(routing, Join):

@@ -80,8 +80,8 @@ class _Drawing(Struct):
         while kept < len(within) and within[: kept + 1] == self.within[: kept + 1]:
             kept += 1
         for depth in range(len(self.within), kept, -1):
-            way = f", next: {where_to(led)}" if depth == kept + 1 and led is not None else ""
-            self._border(depth, "├─┘", f"{_interruption(self.within[depth - 1])} ended{way}")
+            following = f", next: {where_to(led)}" if depth == kept + 1 and led is not None else ""
+            self._border(depth, "├─┘", f"{_interruption(self.within[depth - 1])} ended{following}")
         for depth in range(kept + 1, len(within) + 1):
             self._border(depth, "├─┐", _interruption(within[depth - 1]))
         self.within = within
@@ -243,6 +243,6 @@ def _legend(signs: set[str]) -> list[str]:
 
 
 def lines_of(opened: Opened) -> list[str]:
-    """The whole way of a run."""
+    """The whole run."""
     start = standing_decision(opened.repository, opened.layout, opened.state.run_commit)
     return graph_lines(history(opened.repository, opened.state), start, opened.state.shared)

@@ -76,8 +76,8 @@ def approve(
     if isinstance(approval, Refused):
         _refuse(repository, approval, as_json=as_json)
     if as_json:
-        way = "" if reject else command_to_land(repository, approval.state)
-        out_json(_plain_approval(layout.run_id, approval, "rejected" if reject else "approved", way))
+        command = "" if reject else command_to_land(repository, approval.state)
+        out_json(_plain_approval(layout.run_id, approval, "rejected" if reject else "approved", command))
     elif reject:
         _show_rejection(repository, layout.run_id, approval)
     else:
@@ -154,7 +154,7 @@ def _edited(session: Session, state: RunState, request: LandingRequest) -> Landi
     return replace(request, message=edit)
 
 
-def _show_approval(run: str, approval: Approval, way: str) -> None:
+def _show_approval(run: str, approval: Approval, command: str) -> None:
     """
     :param way: the next command.
     """
@@ -163,16 +163,16 @@ def _show_approval(run: str, approval: Approval, way: str) -> None:
         out(f"{caution.name:<10} {caution.text}")
     out_lines(f"{'accepted' if each.blocking else 'open':<10} {each.id}: {each.fact}" for each in subject.concerns)
     _show_subject(run, approval, "approved")
-    if way:
-        out(f"next       {way}")
+    if command:
+        out(f"next       {command}")
 
 
 def _show_rejection(repository: Repository, run: str, approval: Approval) -> None:
     _show_subject(run, approval, "rejected")
-    way = f"git swarm resume {run}"
+    command = f"git swarm resume {run}"
     if approval.state.end is RunStatus.SUCCEEDED:
-        way = f"git swarm rollback STEP --run {run}   (then {way})"
-    out(f"next       {onward(repository, way)}")
+        command = f"git swarm rollback STEP --run {run}   (then {command})"
+    out(f"next       {onward(repository, command)}")
 
 
 def _show_subject(run: str, approval: Approval, what: str) -> None:
@@ -185,7 +185,7 @@ def _show_subject(run: str, approval: Approval, what: str) -> None:
         out("note       a stub or a script did this work, not a model")
 
 
-def _plain_approval(run: str, approval: Approval, word: str, way: str) -> dict[str, JsonValue]:
+def _plain_approval(run: str, approval: Approval, word: str, command: str) -> dict[str, JsonValue]:
     subject = approval.subject
     return {
         "run_id": run,
@@ -199,7 +199,7 @@ def _plain_approval(run: str, approval: Approval, word: str, way: str) -> dict[s
         "tests": subject.tests,
         "cautions": [{"name": each.name, "text": each.text} for each in subject.cautions],
         "concerns": [{"id": each.id, "blocking": each.blocking, "fact": each.fact} for each in subject.concerns],
-        "next": way or None,
+        "next": command or None,
     }
 
 

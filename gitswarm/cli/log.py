@@ -1,4 +1,4 @@
-"""`log`: the steps of a run, and the way that it took."""
+"""`log`: the steps of a run and the decisions between them."""
 
 from __future__ import annotations
 

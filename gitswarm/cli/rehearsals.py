@@ -74,7 +74,7 @@ def demo(
     if done.state.end is not RunStatus.SUCCEEDED:
         out(f"folder     {project}")
         finish(repository, done, as_json=False)
-    _show_ways_in(project, done.state.layout)
+    _show_commands(project, done.state.layout)
     explain_rehearsal(repository, done.state)
 
 
@@ -164,7 +164,7 @@ def _asked(project: Path) -> Asked:
     )
 
 
-def _show_ways_in(project: Path, layout: RunLayout) -> None:
+def _show_commands(project: Path, layout: RunLayout) -> None:
     """Where everything is, and five commands that can be copied as they stand."""
     branch = layout.branch.removeprefix("refs/heads/")
     swarm = _our_name()

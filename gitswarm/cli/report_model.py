@@ -92,7 +92,7 @@ class Refusal(Struct, frozen=True):
 
 
 class OffPath(Struct, frozen=True):
-    """A decision that a flow's plain way does not hold. `who`: the source, where it was not the flow's own rules."""
+    """A decision that leaves a flow's own graph. `who`: the source, where it was not the flow's own rules."""
 
     after: str
     number: int

@@ -267,7 +267,7 @@ def count_of(text: str | None) -> int | None:
 
 
 def reason_words(reason: str) -> str:
-    """A recorded reason for a person; empty for one that the way itself says, and for conditions of a flow."""
+    """A recorded reason for a person; empty for one that the transition itself says, and for conditions of a flow."""
     gave_up = _GAVE_UP.match(reason)
     if gave_up:
         return f"loop gave up after {gave_up[1]} of {gave_up[1]}"

@@ -48,7 +48,7 @@ class _Suspicion(Struct, frozen=True):
     what: str
 
 
-def find_subtle_ways(changes: Iterable[TextChange], tests: Iterable[str] = ()) -> tuple[ProofFinding, ...]:
+def find_suspicious_code(changes: Iterable[TextChange], tests: Iterable[str] = ()) -> tuple[ProofFinding, ...]:
     """One warning per function, class or place.
 
     :param tests: texts of test files besides those in the change.

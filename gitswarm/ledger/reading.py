@@ -47,8 +47,8 @@ def render_entry(entry: Entry) -> bytes:
 def decision_line(decision: Decision) -> str:
     start = decision.from_step or "start"
     end = decision.to_step or "end"
-    way = f"{decision.seq}. {start} -> {end}: {decision.decision} ({decision.routing_source}): {decision.reason}"
-    return shorten(way, _WIDTH)
+    line = f"{decision.seq}. {start} -> {end}: {decision.decision} ({decision.routing_source}): {decision.reason}"
+    return shorten(line, _WIDTH)
 
 
 def parse_note(note: bytes) -> list[Entry]:

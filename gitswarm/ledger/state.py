@@ -85,7 +85,7 @@ class RunState(Struct, frozen=True):
 
     @property
     def last_step(self) -> StepRecord | None:
-        """The newest step on the run's way: an approval or a landing by command is none."""
+        """The newest step that the flow led to: an approval or a landing by command is none."""
         return next((record for record in reversed(self.steps) if not record.by_command), None)
 
     def executions(self, flow: str, step: str) -> int:

@@ -145,7 +145,7 @@ class Tally(Struct, frozen=True):
         return {**kept, **new}
 
     def with_position(self, record: StepRecord) -> Tally:
-        """With the way that the run took to this execution."""
+        """With the decisions that led the run to this execution."""
         opened = (*self.opened, *(token for token in record.stack if token not in self.opened))
         if record.is_detour:
             return replace(self, opened=opened)

@@ -312,8 +312,8 @@ def _distinct(names: Sequence[str]) -> list[str]:
     """The second `n` is `n_1`, as DuckDB itself calls it in a subquery."""
     found: list[str] = []
     for name in names:
-        ways = chain((name,), (f"{name}_{number}" for number in count(1)))
-        found.append(next(each for each in ways if each not in found and (each == name or each not in names)))
+        candidates = chain((name,), (f"{name}_{number}" for number in count(1)))
+        found.append(next(each for each in candidates if each not in found and (each == name or each not in names)))
     return found
 
 

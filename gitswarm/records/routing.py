@@ -67,7 +67,7 @@ class ConditionTrace(Record):
 
 
 class Elimination(Record):
-    """A way that was not taken, and why; also one that never became a candidate."""
+    """A next step that was not taken, and why; also one that never became a candidate."""
 
     candidate_id: str
     reason: str

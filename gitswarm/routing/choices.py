@@ -154,7 +154,7 @@ _CEL = {"None": "null", "False": "false"}
 
 
 class Transitions(Struct, frozen=True):
-    """What the flow's own graph offers after a step. `default`: the way that it takes by itself.
+    """What the flow's own graph offers after a step. `default`: the one that it takes by itself.
 
     `is_open`: the graph leaves something to decide, so that a navigator is asked in mode `assist` too.
     `is_undecided`: the default follows from nothing; without an answer the run is handed to a person.
@@ -258,22 +258,22 @@ def continuation_of(option: Candidate, situation: Situation) -> Continuation:
     )
 
 
-def resumed(way: Continuation, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Candidate:
+def resumed(resume_at: Continuation, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Candidate:
     """The opposite of `continuation_of`."""
-    flow = None if way.flow == situation.flow.id else way.flow
-    return replace(candidate_of(way, stack, reason), flow=flow, priority=80)
+    flow = None if resume_at.flow == situation.flow.id else resume_at.flow
+    return replace(candidate_of(resume_at, stack, reason), flow=flow, priority=80)
 
 
-def candidate_of(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Candidate:
+def candidate_of(resume_at: Continuation, stack: tuple[Frame, ...], reason: str) -> Candidate:
     return Candidate(
-        candidate_id=way.candidate_id,
-        action=way.decision,
-        target=way.step,
-        flow=way.flow,
+        candidate_id=resume_at.candidate_id,
+        action=resume_at.decision,
+        target=resume_at.step,
+        flow=resume_at.flow,
         reason=reason,
         stack=stack,
-        fork=way.fork,
-        failed=way.failed,
+        fork=resume_at.fork,
+        failed=resume_at.failed,
     )
 
 
@@ -287,7 +287,7 @@ def take(
 ) -> Choice:
     """The record of a choice: every candidate, and why each other one was not taken.
 
-    :param default: what is taken when nobody answers, if that is not the graph's own way.
+    :param default: what is taken when nobody answers, if that is not the graph's own default.
     """
     why = reason or transitions.reason
     usual = (default or transitions.default).candidate_id

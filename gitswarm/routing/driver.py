@@ -55,7 +55,7 @@ CLARIFIER = "clarifier"
 
 
 def start(flow: Flow, first: str | None = None) -> Choice:
-    """The way into a flow; `first` is where a person wants to begin."""
+    """Enters a flow; `first` is where a person wants to begin."""
     at = first or flow.steps[0].id
     candidate = Candidate(
         candidate_id=f"advance:{at}",
@@ -87,14 +87,14 @@ def skip(situation: Situation) -> Choice:
     return only(replace(leaving, reason=reason, source="kernel"), RoutingSource.DETERMINISTIC)
 
 
-def continue_at(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Choice:
+def continue_at(resume_at: Continuation, stack: tuple[Frame, ...], reason: str) -> Choice:
     """Continues because a person resumed the run: where it waited, or with the failed step again."""
-    candidate = replace(candidate_of(way, stack, reason), source="kernel")
+    candidate = replace(candidate_of(resume_at, stack, reason), source="kernel")
     return only(candidate, RoutingSource.DETERMINISTIC)
 
 
 def approve(decision: Decision, steps: int) -> Choice:
-    """Carries out what a navigator proposed and a person approved: the nodes first, then the way that waited."""
+    """Carries out what a navigator proposed and a person approved: the nodes first, then what waited for them."""
     proposal, back = decision.proposal, decision.resume_at
     if proposal is None or back is None:
         raise ValueError("nothing waits for approval")
@@ -159,8 +159,8 @@ def _unproven(situation: Situation) -> Choice | None:
         taken = again(situation.step_id, unproven.reason, situation.stack)
         taken = into_fork(situation, fork, unproven.reason) if fork is not None else taken
     elif situation.rules.human is HumanPolicy.SUPERVISED:
-        way = continuation_into(fork, situation.flow.id, unproven.reason) if fork is not None else None
-        taken = pause(unproven.reason, situation.stack, "evidence.opened", resume_at=way)
+        resume_at = continuation_into(fork, situation.flow.id, unproven.reason) if fork is not None else None
+        taken = pause(unproven.reason, situation.stack, "evidence.opened", resume_at=resume_at)
     else:
         return None
     return replace(only(taken, RoutingSource.DETERMINISTIC), findings=unproven.ids)

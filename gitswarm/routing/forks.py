@@ -173,16 +173,16 @@ def _joined(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: 
     branches = situation.progress.branches
     voided = _voided(fork, branches, unmet)
     what = ", ".join(f"{name} {outcome.statuses[name]}" for name in unmet)
-    way = continuation_into(voided, situation.flow.id, f"again: {', '.join(unmet)}")
+    resume_at = continuation_into(voided, situation.flow.id, f"again: {', '.join(unmet)}")
     there = standing_branches(fork, branches)
     if any(branch.result is Result.FAILED for branch in there.values()):
         reason = f"{outcome.reason} ({what})"
-        ending = _on_failure(situation, voided) or end(reason, priority=100, failed=True, resume_at=way)
+        ending = _on_failure(situation, voided) or end(reason, priority=100, failed=True, resume_at=resume_at)
         return Transitions(ending, (ending,), reason)
     reason = f"{outcome.reason} ({what}): waiting for your decision"
-    waiting = pause(reason, situation.stack, "progress.branches", resume_at=way)
+    waiting = pause(reason, situation.stack, "progress.branches", resume_at=resume_at)
     regardless = replace(advance(situation, fork.join, "continue regardless"), join=outcome)
-    handed_over = replace(escalate("hand the run to a person", situation.stack), resume_at=way)
+    handed_over = replace(escalate("hand the run to a person", situation.stack), resume_at=resume_at)
     return Transitions(waiting, (waiting, handed_over, regardless), reason, is_open=True)
 
 

@@ -59,7 +59,7 @@ def loop_state(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> Loo
 def jump_state(
     flow: Flow, step_id: str, target: str, limit: int, history: Sequence[ExecutedStep]
 ) -> LoopState | None:
-    """Where one way back of a branch stands; None for a way that leads on."""
+    """How often a branch has jumped back to a step; None for a target that lies ahead."""
     body = flow.steps_back_to(step_id, target)
     if not body:
         return None

@@ -80,7 +80,7 @@ def _after_gate(situation: Situation) -> Candidate | None:
 
 def _enter(situation: Situation, target: str, reason: str) -> Candidate:
     flow = situation.rules.flows[target]
-    way = Continuation(
+    resume_at = Continuation(
         decision=Action.ADVANCE,
         flow=target,
         step=flow.steps[0].id,
@@ -88,12 +88,12 @@ def _enter(situation: Situation, target: str, reason: str) -> Candidate:
         reason=reason,
     )
     if len(situation.progress.flow_sequence) >= MAX_FLOWS:
-        return pause(f"the run has entered {MAX_FLOWS} flows", (), resume_at=way)
+        return pause(f"the run has entered {MAX_FLOWS} flows", (), resume_at=resume_at)
     if target == DEPLOY:
         verdict = situation.progress.verdict
         if verdict is None or not verdict.merges:
             shown = verdict or "nothing that can be read"
             return pause(f"not deployed: the gate says {shown}", (), "gate/merge_decision.json")
         if situation.rules.human is HumanPolicy.SUPERVISED:
-            return pause(f"the gate says {verdict}: deploy needs your approval", (), resume_at=way)
-    return replace(candidate_of(way, (), reason), priority=80, source="macro")
+            return pause(f"the gate says {verdict}: deploy needs your approval", (), resume_at=resume_at)
+    return replace(candidate_of(resume_at, (), reason), priority=80, source="macro")

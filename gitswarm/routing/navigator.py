@@ -248,7 +248,7 @@ def offroad(
 ) -> tuple[Event, ...]:
     """The flow's own graph is left: said once, with the reason and with what the graph would have done (seed 001).
 
-    :param golden: the way that the graph takes by itself.
+    :param golden: the transition that the graph takes by itself.
     """
     if choice.decision not in OFF_THE_GRAPH:
         return ()

@@ -188,30 +188,30 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
         return _bounced(situation, flow, target, reason)
     if mode == "advance" and inside and frame.step and flow.has_step(frame.step) and frame.back.fork is None:
         following = flow.following(frame.step)
-        way = continuation(Action.ADVANCE if following else Action.TERMINATE, flow.id, following, reason)
+        resume_at = continuation(Action.ADVANCE if following else Action.TERMINATE, flow.id, following, reason)
     else:
-        way = frame.back
+        resume_at = frame.back
         reason = reason if mode == "resume" else f"{reason} leads nowhere from here: continuing as before"
-    return _popped(_on(way, situation, stack, reason), frame)
+    return _popped(_on(resume_at, situation, stack, reason), frame)
 
 
 def _bounced(situation: Situation, flow: Flow, target: str, reason: str) -> Candidate:
     """To a step of the flow's own graph: out of every sidequest that lies around this one too."""
-    way = continuation(Action.ADVANCE, flow.id, target, reason)
+    resume_at = continuation(Action.ADVANCE, flow.id, target, reason)
     entered = [index for index, frame in enumerate(situation.stack, start=1) if frame.kind == "flow"]
     kept = situation.stack[: max(entered, default=0)]
-    option = resumed(way, situation, kept, reason)
+    option = resumed(resume_at, situation, kept, reason)
     for depth, frame in enumerate(situation.stack[len(kept) :], start=len(kept)):
         option = replace(option, events=(_pop_event(frame, depth), *option.events))
     return option
 
 
-def _on(way: Continuation, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Candidate:
+def _on(resume_at: Continuation, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Candidate:
     """Where a flow continues; at its end, what follows it."""
-    if way.decision is Action.TERMINATE and not way.failed:
-        flow = situation.rules.flows.get(way.flow, situation.flow)
+    if resume_at.decision is Action.TERMINATE and not resume_at.failed:
+        flow = situation.rules.flows.get(resume_at.flow, situation.flow)
         return _over(flow, situation, stack, reason)
-    return resumed(way, situation, stack, reason)
+    return resumed(resume_at, situation, stack, reason)
 
 
 def flow_is_over(situation: Situation) -> Candidate:
@@ -222,8 +222,8 @@ def flow_is_over(situation: Situation) -> Candidate:
 def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: str, *, done: str = "") -> Candidate:
     untested = situation.untested(flow)
     if untested is not None:
-        way = continuation(Action.ADVANCE, flow.id, untested, "the code changed after its tests")
-        return resumed(way, situation, stack, way.reason)
+        resume_at = continuation(Action.ADVANCE, flow.id, untested, "the code changed after its tests")
+        return resumed(resume_at, situation, stack, resume_at.reason)
     following = _follow_up(flow.on_complete, situation, stack)
     if following is not None and done != following.id:
         why = WhyNow(trigger=f"{flow.id} is complete", relevance_to_charter=f"on_complete of {flow.id}")
@@ -243,9 +243,9 @@ def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: st
 
 def _retry(frame: Frame) -> Continuation:
     """Where a run continues that ended because of what the frame interrupted."""
-    way, fork = retry(frame.flow, frame.step or ""), frame.back.fork
+    resume_at, fork = retry(frame.flow, frame.step or ""), frame.back.fork
     into = {"decision": Action.FORK, "step": fork.pending[0], "fork": fork} if fork else {}
-    return replace(way, **into)
+    return replace(resume_at, **into)
 
 
 def on_failure(situation: Situation) -> Candidate | None:

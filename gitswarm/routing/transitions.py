@@ -1,4 +1,4 @@
-"""What the flow's own graph says after a step: loops, branches, forks, the straight way on."""
+"""What the flow's own graph says after a step: loops, branches, forks, the next step."""
 
 from __future__ import annotations
 
@@ -177,9 +177,9 @@ def _closing(situation: Situation) -> Transitions:
 
 
 def _spent(situation: Situation, routing: Branch, target: str, limit: int | None) -> int | None:
-    """The maximum of a way back that has been taken so often; None for a way that is still there.
+    """The maximum of a jump back that has been made so often; None for one that is still possible.
 
-    :param limit: the maximum, None: the highest that a condition gives this way.
+    :param limit: the maximum, None: the highest that a condition gives this target.
     """
     named = [when.max_iterations or routing.max_iterations for when in routing.when if when.next == target]
     most = limit or max(named, default=routing.max_iterations)

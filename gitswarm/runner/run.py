@@ -160,7 +160,7 @@ def end_run(session: Session, place: RunWorktree, state: RunState, ending: RunOu
 
 
 def _proven(state: RunState, status: RunStatus) -> RunStatus:
-    """A run that comes to the end of its way has succeeded only if nothing that blocks is open."""
+    """A run that comes to its end has succeeded only if nothing that blocks is open."""
     if status not in (RunStatus.SUCCEEDED, RunStatus.UNPROVEN):
         return status
     return RunStatus.UNPROVEN if state.blocking else RunStatus.SUCCEEDED

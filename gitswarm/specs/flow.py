@@ -48,7 +48,7 @@ class Teaching(Record):
 
 
 class Condition(Record):
-    """`if` is a CEL expression over receipt, envelope, evidence, run and history. `max_iterations` bounds this way
+    """`if` is a CEL expression over receipt, envelope, evidence, run and history. `max_iterations` bounds this jump
     when it leads back; None: as the branch says."""
 
     if_: str = field(name="if")

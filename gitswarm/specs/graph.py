@@ -267,7 +267,7 @@ def _fork_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
     yield from _problems_of_joins(flow, source)
     if any(len(set(fork.fork_targets)) < len(fork.fork_targets) for _index, _step, fork in forks):
         return
-    yield from _other_ways_in(flow, source)
+    yield from _other_entries(flow, source)
     for _index, step, fork in forks:
         yield from _crossing_loops(flow, source, step, fork)
 
@@ -315,8 +315,8 @@ def _problems_of_joins(flow: Flow, source: YamlSource) -> Iterator[str]:
             yield source.problem(here, f"no fork has exactly these targets: {', '.join(names)}")
 
 
-def _other_ways_in(flow: Flow, source: YamlSource) -> Iterator[str]:
-    """Only a fork leads to its targets: a step that came another way would never meet the others."""
+def _other_entries(flow: Flow, source: YamlSource) -> Iterator[str]:
+    """Only a fork leads to its targets: a step reached from elsewhere would never meet the others."""
     targets = {name: step.id for _index, step, fork in _routed(flow, Fork) for name in fork.fork_targets}
     for index, step in enumerate(flow.steps):
         here: Location = ("steps", index, "routing")

@@ -143,9 +143,9 @@ def _node(name: str, agents: dict[str, str], executed: Sequence[StepRecord], act
 
 
 def _detours(steps: Sequence[StepRecord], agents: dict[str, str], then: Sequence[str]) -> Iterator[GraphEdge]:
-    """The ways to, between and from steps that are not of the flow's own graph, as they were taken."""
-    ways = dict.fromkeys(pairwise([*(record.step for record in steps), *then[:1]]))
-    for source, target in ways:
+    """The transitions to, between and from steps that are not of the flow's own graph, as they were taken."""
+    transitions = dict.fromkeys(pairwise([*(record.step for record in steps), *then[:1]]))
+    for source, target in transitions:
         if (source not in agents or target not in agents) and source != target:
             yield GraphEdge(source, target, "", back=False, aside=True)
 

@@ -85,13 +85,13 @@ def paused_decision(decision: Decision, taken: list[Decision], commit: str) -> C
 
     :param taken: what was decided after `commit`, where `decision` was.
     """
-    place, way = decision.supersedes, decision.resume_at
-    if decision.decision is not Action.PAUSE or place is None or way is None or place.commit != commit:
+    place, resume_at = decision.supersedes, decision.resume_at
+    if decision.decision is not Action.PAUSE or place is None or resume_at is None or place.commit != commit:
         return None
     earlier = next((each for each in taken if each.seq == place.seq), None)
-    if earlier is not None and earlier.candidate_id == way.candidate_id:
+    if earlier is not None and earlier.candidate_id == resume_at.candidate_id:
         return earlier.choice
-    return driver.continue_at(way, decision.stack, "resumed with another budget")
+    return driver.continue_at(resume_at, decision.stack, "resumed with another budget")
 
 
 def limit_reached(session: Session, state: RunState, flow: str) -> Reached | None:
@@ -134,7 +134,7 @@ def _pause(session: Session, state: RunState, decision: Decision, why: Reached |
     """In front of the step that would be next; or of the last one, which the limit cut short."""
     record, stack = state.last_step, decision.stack
     cut_short = record is not None and record.fork is None and _is_cut_short(session, record, decision)
-    way = Continuation(
+    resume_at = Continuation(
         decision=decision.decision,
         flow=decision.next_flow,
         step=decision.to_step,
@@ -143,9 +143,9 @@ def _pause(session: Session, state: RunState, decision: Decision, why: Reached |
         fork=decision.fork,
     )
     if cut_short and record is not None:
-        way, stack = retry(record.flow, record.step), incoming_decision(session, record).stack
+        resume_at, stack = retry(record.flow, record.step), incoming_decision(session, record).stack
     reason = why.reason if why is not None else ""
-    return only(pause(reason, stack, "budget", resume_at=way), RoutingSource.DETERMINISTIC)
+    return only(pause(reason, stack, "budget", resume_at=resume_at), RoutingSource.DETERMINISTIC)
 
 
 def _ends_at_cut(session: Session, state: RunState, decision: Decision) -> bool:

@@ -226,12 +226,12 @@ def _after_human(session: Session, state: RunState, record: StepRecord) -> Decis
 
 def _record(session: Session, state: RunState, choice: Choice, place: DecisionPlace) -> Decision:
     """Into the note of the tip. A fork that has no commit yet starts from there; after a rollback it begins anew."""
-    way = choice.resume_at
+    resume_at = choice.resume_at
     choice = _in_format(state, choice)
     if choice.fork is not None:
         choice = replace(choice, fork=_from_tip(session, state, choice.fork))
-    if way is not None and way.fork is not None:
-        anew = replace(way, fork=_from_tip(session, state, way.fork))
+    if resume_at is not None and resume_at.fork is not None:
+        anew = replace(resume_at, fork=_from_tip(session, state, resume_at.fork))
         choice = replace(choice, resume_at=anew)
     return session.store.decide(state.tip, choice, place)
 

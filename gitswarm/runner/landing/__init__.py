@@ -1,1 +1,1 @@
-"""Approval of a run's code, and its way to the target branch."""
+"""Approval of a run's code, and its landing on the target branch."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gitswarm.evidence.comparison import Comparison
 from gitswarm.evidence.declarations import TextChange, is_test_file
 from gitswarm.evidence.path_roles import is_written_by, protected_paths
-from gitswarm.evidence.suspicious_code import find_subtle_ways
+from gitswarm.evidence.suspicious_code import find_suspicious_code
 from gitswarm.evidence.test_changes import judge_change
 from gitswarm.evidence.verdict import any_means
 from gitswarm.ledger.layout import HUMAN, KERNEL
@@ -138,7 +138,7 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
     tests = _tests_of(session, outcome.code_tree, changes)
     untouched = session.stored_tests.beside(changes, outcome.code_tree)
     judged = judge_change(changes, removed, untouched)
-    yield from _merged(plan, (*judged, *find_subtle_ways(changes, tests))).values()
+    yield from _merged(plan, (*judged, *find_suspicious_code(changes, tests))).values()
     yield from artifact_findings(session, plan, outcome)
     dropped = dropped_criteria(session, plan.before, outcome.artifacts)
     if dropped:

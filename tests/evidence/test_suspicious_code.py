@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitswarm.evidence.declarations import TextChange
-from gitswarm.evidence.suspicious_code import find_subtle_ways
+from gitswarm.evidence.suspicious_code import find_suspicious_code
 from tests.tables import table
 
 TESTS = """
@@ -94,8 +94,8 @@ HONEST = {
 
 def found(text: str, before: str | None = None) -> list[str]:
     changes = [TextChange("src/shop.py", before, text), TextChange("tests/test_shop.py", None, TESTS)]
-    assert all(not each.blocking for each in find_subtle_ways(changes))
-    return [each.names[0] for each in find_subtle_ways(changes)]
+    assert all(not each.blocking for each in find_suspicious_code(changes))
+    return [each.names[0] for each in find_suspicious_code(changes)]
 
 
 @table("text", DISHONEST.values(), ids=list(DISHONEST))
@@ -114,7 +114,7 @@ def test_what_stood_there_before_is_left_alone(text: str) -> None:
 
 
 def test_a_finding_tells_place_and_way() -> None:
-    (one,) = find_subtle_ways([TextChange("src/shop.py", None, DISHONEST["an if for an input"])], [TESTS])
+    (one,) = find_suspicious_code([TextChange("src/shop.py", None, DISHONEST["an if for an input"])], [TESTS])
     assert (one.flag, one.names) == ("suspicious_code", ("src/shop.py::price",))
     assert (
         one.fact == "src/shop.py:1: price answers the input 'apple' of a test with the constant that the test expects"
@@ -123,7 +123,7 @@ def test_a_finding_tells_place_and_way() -> None:
 
 def test_only_product_code_is_looked_at() -> None:
     text = DISHONEST["a global count"]
-    assert find_subtle_ways([TextChange("tests/fakes.py", None, text), TextChange("src/a.js", None, text)]) == ()
+    assert find_suspicious_code([TextChange("tests/fakes.py", None, text), TextChange("src/a.js", None, text)]) == ()
 
 
 MENDS = {
@@ -156,18 +156,18 @@ NO_MENDS = {
 
 @table(("text", "place"), MENDS.values(), ids=list(MENDS))
 def test_a_test_that_changes_the_product_is_found(text: str, place: str) -> None:
-    (one,) = find_subtle_ways([TextChange("tests/test_a.py", None, text)])
+    (one,) = find_suspicious_code([TextChange("tests/test_a.py", None, text)])
     assert one.names == (f"tests/test_a.py::{place}",)
 
 
 @table("text", NO_MENDS.values(), ids=list(NO_MENDS))
 def test_what_is_put_back_or_no_product_is_left_alone(text: str) -> None:
-    assert find_subtle_ways([TextChange("tests/test_a.py", None, text)]) == ()
+    assert find_suspicious_code([TextChange("tests/test_a.py", None, text)]) == ()
 
 
 @table("text", [text for text, _ in MENDS.values()], ids=list(MENDS))
 def test_a_change_of_the_product_that_stood_there_is_left_alone(text: str) -> None:
-    assert find_subtle_ways([TextChange("tests/test_a.py", text, f"{text}\ndef test_b(): ...\n")]) == ()
+    assert find_suspicious_code([TextChange("tests/test_a.py", text, f"{text}\ndef test_b(): ...\n")]) == ()
 
 
 @table(
@@ -175,11 +175,11 @@ def test_a_change_of_the_product_that_stood_there_is_left_alone(text: str) -> No
     [("json.py", True), ("src/inspect/__init__.py", True), ("shop/json.py", False), ("till.py", False)],
 )
 def test_a_module_in_the_place_of_one_of_python_is_found(path: str, is_found: bool) -> None:  # noqa: FBT001
-    found = find_subtle_ways([TextChange(path, None, "x = 1\n")])
+    found = find_suspicious_code([TextChange(path, None, "x = 1\n")])
     assert bool(found) is is_found
-    assert find_subtle_ways([TextChange(path, "x = 1\n", "x = 2\n")]) == ()
+    assert find_suspicious_code([TextChange(path, "x = 1\n", "x = 2\n")]) == ()
 
 
 @given(st.text() | st.lists(st.sampled_from([*DISHONEST.values(), "def f(", "(" * 300])).map("".join))
 def test_no_text_raises(text: str) -> None:
-    find_subtle_ways([TextChange("a.py", None, text)], [text])
+    find_suspicious_code([TextChange("a.py", None, text)], [text])

@@ -30,7 +30,7 @@ from gitswarm.engines.claude.claude_code import find_program
 from gitswarm.engines.codex.codex_cli import ADAPTER as CODEX
 from gitswarm.engines.gemini.settings_home import SettingsHome, arguments
 from tests.codex.stage import FETCHED
-from tests.loopback.api import Asked, Reply, say, use
+from tests.loopback.api import ApiRequest, Reply, say, use
 from tests.loopback.server import Loopback, serving
 from tests.routed import MAKER
 
@@ -38,7 +38,7 @@ GEMINI = Path(sys.prefix) / "gemini" / "node_modules" / ".bin" / "gemini"
 TOOLS = "Read,Write,Edit,Bash,Grep,Glob"
 
 
-def model(asked: Asked) -> Reply:
+def model(asked: ApiRequest) -> Reply:
     """Three shell lines, then a handoff, or a word where none is wanted."""
     if asked.turn < 3 and not asked.wants_result:
         return use("Bash", command=f"echo {asked.number} >> file{asked.turn}.txt")
@@ -47,7 +47,7 @@ def model(asked: Asked) -> Reply:
     return say("done")
 
 
-def model_of_gemini(asked: Asked) -> Reply:
+def model_of_gemini(asked: ApiRequest) -> Reply:
     """The same; its last word is the handoff."""
     return model(asked) if asked.turn < 3 else use("StructuredOutput", status="VERIFIED", summary="done")
 

@@ -30,7 +30,7 @@ from gitswarm.cli.run_execution import (
     watching,
 )
 from gitswarm.cli.runs import JsonFlag, RunArgument
-from gitswarm.cli.start import Asked, execute
+from gitswarm.cli.start import RunOptions, execute
 from gitswarm.errors import SwarmError
 from gitswarm.git.merge import create_repository
 from gitswarm.git.object_reader import Person
@@ -70,7 +70,7 @@ def demo(
     if every:
         _run_all(repository, project)
         return
-    done = execute(repository, _asked(project))
+    done = execute(repository, _options(project))
     if done.state.end is not RunStatus.SUCCEEDED:
         out(f"folder     {project}")
         finish(repository, done, as_json=False)
@@ -86,10 +86,10 @@ def _refuse_without_pytest() -> None:
         )
 
 
-def _empty_folder(asked: Path | None) -> Path:
+def _empty_folder(named: Path | None) -> Path:
     """The folder of the project, absolute. A temporary one holds the run's worktree too."""
     try:
-        project = asked.resolve() if asked else Path(tempfile.mkdtemp(prefix="git-swarm-demo-")) / "slugline"
+        project = named.resolve() if named else Path(tempfile.mkdtemp(prefix="git-swarm-demo-")) / "slugline"
         project.mkdir(parents=True, exist_ok=True)
         is_empty = next(project.iterdir(), None) is None
     except OSError as error:
@@ -122,13 +122,13 @@ def _text(name: str) -> str:
 def _run_all(repository: Repository, project: Path) -> None:
     """An honest run, which lands; and from the same commit one with a step that lies, which does not."""
     base = repository.resolve("HEAD")
-    asked = replace(_asked(project), flows=ALL, allow_stub=True, autopilot=True)
+    options = replace(_options(project), flows=ALL, allow_stub=True, autopilot=True)
     runs = (("honest", "HEAD", ("all.yaml",)), ("dishonest", base, ("all.yaml", "lie.yaml")))
     for name, start, extra in runs:
         script = project / ".swarm" / f"{name}.yaml"
         script.write_text(_with(_text("script.yaml"), *map(_text, extra)), encoding="utf-8")
         err(f"\n{name} agents")
-        state = execute(repository, replace(asked, script=str(script), base=start)).state
+        state = execute(repository, replace(options, script=str(script), base=start)).state
         script.unlink()
         tip = repository.resolve("HEAD")
         landed = f"landed as {tip[:12]}" if name == "honest" and tip != base else "nothing landed"
@@ -153,8 +153,8 @@ def _with(script: str, *extra: str) -> str:
     return yaml.safe_dump(whole, allow_unicode=True, width=sys.maxsize)
 
 
-def _asked(project: Path) -> Asked:
-    return Asked(
+def _options(project: Path) -> RunOptions:
+    return RunOptions(
         flows=("build",),
         task=(project / "ISSUE.md").read_text(encoding="utf-8"),
         base="HEAD",

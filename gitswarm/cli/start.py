@@ -111,7 +111,7 @@ def _row(step: StepForecast) -> tuple[str, str, str, str, str, str]:
     return (f"{step.flow}/{step.step}", step.model, str(step.executions), size, step.prompt_hash[:8], cost)
 
 
-class Asked(Struct, frozen=True):
+class RunOptions(Struct, frozen=True):
     """The options of `start`."""
 
     flows: tuple[str, ...]
@@ -170,7 +170,7 @@ def start(
         raise UsageError(problem.what, hint=f"git swarm start {' '.join(problem.better)}")
     repository = repository_here()
     played = script or os.environ.get("SWARM_STUB_SCRIPT") or None
-    asked = Asked(
+    options = RunOptions(
         flows=wanted,
         task=_task(message, issue),
         base=base,
@@ -186,29 +186,29 @@ def start(
         hub=hub,
     )
     if dry_run:
-        show_forecast(plan_run(repository, asked).new, as_json=as_json)
+        show_forecast(plan_run(repository, options).new, as_json=as_json)
         return
     if detach:
-        _detach(repository, asked)
+        _detach(repository, options)
         return
-    done = execute(repository, asked, as_json=as_json)
+    done = execute(repository, options, as_json=as_json)
     finish(repository, done, as_json=as_json)
 
 
-def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> Executed:
-    """Creates the run that was asked for and executes it, with progress on stderr.
+def execute(repository: Repository, options: RunOptions, *, as_json: bool = False) -> Executed:
+    """Creates a run and executes it, with progress on stderr.
 
-    :raises SwarmError: something that was asked for cannot be.
+    :raises SwarmError: an option cannot be met.
     """
-    new, config, notices = plan_run(repository, asked)
+    new, config, notices = plan_run(repository, options)
     apply_durability(repository, config)
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
         rehearsal = rehearsal_words(new)
         if rehearsal is not None:
             observer.notice(rehearsal)
         _mention_uncommitted(repository, new.spec, observer)
-        context = replace(run_context(config, observer), stop_requested=stop.requested, until=asked.until)
-        if asked.hub:
+        context = replace(run_context(config, observer), stop_requested=stop.requested, until=options.until)
+        if options.hub:
             from gitswarm.cli.exchange import lease_new_run  # noqa: PLC0415 - few runs go to a hub
 
             context = replace(context, leased=lease_new_run(repository, RunLayout(new.spec.run_id)))
@@ -240,55 +240,55 @@ class Planned(NamedTuple):
     notices: list[str]
 
 
-def plan_run(repository: Repository, asked: Asked) -> Planned:
+def plan_run(repository: Repository, options: RunOptions) -> Planned:
     """Everything that can be wrong is found here, before anything exists."""
     refuse_unready(repository)
-    if asked.hub:
+    if options.hub:
         from gitswarm.runner.hub.transfer import hub_for_runs  # noqa: PLC0415 - as above
 
         hub_for_runs(repository, os.environ)
-    base = repository.resolve(asked.base)
+    base = repository.resolve(options.base)
     tree = repository.objects.commit(base).tree
-    for name in asked.flows:
+    for name in options.flows:
         _refuse_uncommitted_flow(repository, tree, name)
     config = config_at(repository, tree)
     library = load_library(bundled("flows"), user_files(repository, tree), config.commands.tests)
-    _refuse_missing(library, asked.flows)
-    specs = freeze(library, asked.flows)
-    script = parse_script(asked.script, _script_text(asked), specs) if asked.script else None
+    _refuse_missing(library, options.flows)
+    specs = freeze(library, options.flows)
+    script = parse_script(options.script, _script_text(options), specs) if options.script else None
     moment = now()
-    settings = freeze_settings(config, os.environ, asked.engines, scripted=script is not None)
-    budget = BudgetRules.of(settings.budget.limits.over(asked.budget))
+    settings = freeze_settings(config, os.environ, options.engines, scripted=script is not None)
+    budget = BudgetRules.of(settings.budget.limits.over(options.budget))
     spec = RunSpec(
         run_id=new_run_id(moment, os.urandom(2), newest_run(repository)),
         created_at=timestamp(moment),
-        flows=asked.flows,
+        flows=options.flows,
         base=base,
-        base_ref=repository.head_branch() if asked.base == "HEAD" else asked.base,
-        task=asked.task,
-        routing_mode=asked.routing or config.routing.mode,
-        human=HumanPolicy.AUTOPILOT if asked.autopilot else config.policy.human,
-        allow_stub=asked.allow_stub,
+        base_ref=repository.head_branch() if options.base == "HEAD" else options.base,
+        task=options.task,
+        routing_mode=options.routing or config.routing.mode,
+        human=HumanPolicy.AUTOPILOT if options.autopilot else config.policy.human,
+        allow_stub=options.allow_stub,
         scripted=script is not None,
         initiator="cli",
         settings=replace(settings, budget=budget),
     )
-    _refuse_bounds(asked, [specs.flows[name] for name in asked.flows])
+    _refuse_bounds(options, [specs.flows[name] for name in options.flows])
     instructions = read_instructions(repository, tree, config.context.instructions)
     trail = scent_trail(read_wisdom(repository).runs) if config.context.wisdom else ScentTrail()
-    feedback = feedback_of(asked.feedback)
+    feedback = feedback_of(options.feedback)
     whole = replace(specs, script=script, instructions=instructions, trail=trail, feedback=feedback)
-    new = NewRun(spec, whole, first_step=asked.first)
+    new = NewRun(spec, whole, first_step=options.first)
     return Planned(new, config, refuse_run(repository, new, run_context(config, NoticeObserver())))
 
 
-def _script_text(asked: Asked) -> str:
+def _script_text(options: RunOptions) -> str:
     """
     :raises NotFoundError: there is no such file; the variable may name it, and not the command line.
     """
-    by_variable = asked.script == os.environ.get("SWARM_STUB_SCRIPT")
-    again = "unset SWARM_STUB_SCRIPT" if by_variable else f"git swarm start {' '.join(asked.flows)} --script FILE"
-    return read_text(asked.script or "", again)
+    by_variable = options.script == os.environ.get("SWARM_STUB_SCRIPT")
+    again = "unset SWARM_STUB_SCRIPT" if by_variable else f"git swarm start {' '.join(options.flows)} --script FILE"
+    return read_text(options.script or "", again)
 
 
 def _refuse_missing(library: Library, flows: tuple[str, ...]) -> None:
@@ -302,17 +302,17 @@ def _refuse_missing(library: Library, flows: tuple[str, ...]) -> None:
         )
 
 
-def _refuse_bounds(asked: Asked, flows: list[Flow]) -> None:
+def _refuse_bounds(options: RunOptions, flows: list[Flow]) -> None:
     """`--from` and `--until` name steps that there are, in their order."""
-    for step, where in ((asked.first, flows[:1]), (asked.until, flows)):
+    for step, where in ((options.first, flows[:1]), (options.until, flows)):
         if step is not None and not any(flow.has_step(step.removeprefix(f"{flow.id}/")) for flow in where):
             near = did_you_mean(step, [known.id for flow in where for known in flow.steps])
             names = " ".join(flow.id for flow in where)
             raise NotFoundError(f"{names} has no step '{step}'{near}", hint=f"git swarm flows show {where[-1].id}")
     flow = flows[0]
-    last = (asked.until or "").removeprefix(f"{flow.id}/")
-    if asked.first is not None and flow.has_step(last) and flow.index(last) < flow.index(asked.first):
-        what = f"--until {last} comes before --from {asked.first}"
+    last = (options.until or "").removeprefix(f"{flow.id}/")
+    if options.first is not None and flow.has_step(last) and flow.index(last) < flow.index(options.first):
+        what = f"--until {last} comes before --from {options.first}"
         raise UsageError(what, hint=f"git swarm flows show {flow.id}")
 
 
@@ -320,14 +320,14 @@ def first_step_name(name: str | None, flow: str) -> str | None:
     return None if name is None else name.removeprefix(f"{flow}/")
 
 
-def _detach(repository: Repository, asked: Asked) -> None:
+def _detach(repository: Repository, options: RunOptions) -> None:
     """Creates the run here, so that every mistake is told here, and lets another process execute it."""
-    new, config, notices = plan_run(repository, asked)
+    new, config, notices = plan_run(repository, options)
     apply_durability(repository, config)
     context = run_context(config, NoticeObserver())
     with create_run(repository, new, context, notices) as (_session, state):
         layout = state.layout
-    log = execute_in_background(repository, layout, asked.until, hub=asked.hub)
+    log = execute_in_background(repository, layout, options.until, hub=options.hub)
     out(f"{layout.run_id} runs in the background")
     out(f"log        {min(str(log), os.path.relpath(log), key=len)}")
     out(f"next       git swarm watch {layout.run_id}")

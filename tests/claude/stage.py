@@ -31,7 +31,7 @@ from gitswarm.records.receipt import ToolCall
 from gitswarm.records.record import without_defaults
 from gitswarm.records.safety import Allow, Deny, Verdict
 from gitswarm.specs.compile import Prompt
-from tests.loopback.api import Asked, Model
+from tests.loopback.api import ApiRequest, Model
 from tests.loopback.server import Loopback
 
 TRANSPORTS: Mapping[str, type[Transport]] = {"cli": CliTransport, "sdk": SdkTransport}
@@ -140,7 +140,7 @@ class Told:
 
     result: StepResult
     events: tuple[Event, ...]
-    asked: tuple[Asked, ...]
+    asked: tuple[ApiRequest, ...]
     files: Mapping[str, str]
 
     @property
@@ -174,12 +174,12 @@ class Told:
         return [event.payload for event in self.events if event.kind is EventKind.ENGINE_RETRY]
 
     @property
-    def at_work(self) -> list[Asked]:
+    def at_work(self) -> list[ApiRequest]:
         """The requests before the handoff was asked for."""
         return [asked for asked in self.asked if not asked.wants_result]
 
     @property
-    def at_the_end(self) -> list[Asked]:
+    def at_the_end(self) -> list[ApiRequest]:
         """The requests for the handoff."""
         return [asked for asked in self.asked if asked.wants_result]
 
@@ -246,7 +246,7 @@ class Stage:
         return {path.relative_to(self.worktree).as_posix(): path.read_text("utf-8") for path in found}
 
     @property
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[ApiRequest]:
         return self.loopback.of(self.env[MARK])
 
     @property

@@ -18,7 +18,7 @@ from gitswarm.specs.flow import Flow
 from gitswarm.specs.library import Library
 from gitswarm.specs.station import RunArtifact, Station, parse_artifact, promised_artifacts
 from tests.claude.artifacts import Files, Known, artifact
-from tests.loopback.api import Asked, Reply, Text, Use, say, use
+from tests.loopback.api import ApiRequest, Reply, Text, Use, say, use
 
 _STEP = re.compile(r"^# Step (\S+) of flow (\S+)", re.MULTILINE)
 _COMMAND = re.compile(r"^- the project's command \w+ \(`(.*)`\)", re.MULTILINE)
@@ -40,7 +40,7 @@ class StationModel:
     unread: dict[str, set[str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ApiRequest) -> Reply:
         prompt = next((text for text in asked.said if _STEP.search(text)), None)
         if prompt is None:
             return say("Three.")  # a helper
@@ -51,7 +51,7 @@ class StationModel:
             self._complain(task, [repr(error)])
             return Reply((Text(repr(error)),), status=400)
 
-    def _answer(self, task: Task, asked: Asked) -> Reply:
+    def _answer(self, task: Task, asked: ApiRequest) -> Reply:
         if asked.wants_result:
             return use("StructuredOutput", **task.handoff())
         calls = _called(asked)
@@ -183,7 +183,7 @@ class Call:
         return str(given.get("file_path", "")).partition("RUN_BASE/")[2]
 
 
-def _called(asked: Asked) -> list[Call]:
+def _called(asked: ApiRequest) -> list[Call]:
     results, uses = {}, {}
     for message in asked.body["messages"]:
         parts = message["content"] if isinstance(message["content"], list) else []

@@ -15,7 +15,7 @@ from gitswarm.records.json_value import JsonValue
 from gitswarm.specs.script import ScriptEntry
 from tests.claude.runs import reaching
 from tests.fingerprint import fingerprint
-from tests.loopback.api import Asked, Reply, Use, say
+from tests.loopback.api import ApiRequest, Reply, Use, say
 from tests.loopback.player import handed_over, tool_uses
 from tests.loopback.server import Loopback
 from tests.safety.attack_scene import Attack, AttackScene, attacks, scene
@@ -132,7 +132,7 @@ class Attacker:
     tools: Sequence[ToolAttack]
     variables: Mapping[str, str]
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ApiRequest) -> Reply:
         if asked.wants_result:
             return Reply((Use("StructuredOutput", handed_over(self.entry)),))
         if asked.turn == 0:

@@ -17,7 +17,7 @@ from gitswarm.records.execution import Status
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.safety import Allow, Deny, Rewrite, Verdict
 from tests.claude.stage import TRANSPORTS, Given, Stage, Told, both, quick
-from tests.loopback.api import Asked, Reply, say, use
+from tests.loopback.api import ApiRequest, Reply, say, use
 from tests.loopback.replies import always, bash, working
 from tests.loopback.server import Loopback
 from tests.waiting import wait_until
@@ -49,7 +49,7 @@ def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             return Deny("test", "not this one", "leave it")
         return Rewrite({**given, "command": "echo changed > changed.txt"}, "better so") if command else Allow()
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         if asked.wants_result:
             return use("StructuredOutput", **(HANDOFF if asked.answers else {"status": "DONE"}))
         if asked.turn == 0:

@@ -9,7 +9,7 @@ from tests.claude.runs import asked, having
 from tests.claude.stage import by
 from tests.conftest import Project
 from tests.leaks import kept_bytes
-from tests.loopback.api import Asked, Reply, Use, say, use
+from tests.loopback.api import ApiRequest, Reply, Use, say, use
 from tests.loopback.server import Loopback
 from tests.projects import only_run
 from tests.routed import MAKER
@@ -27,7 +27,7 @@ engines:
 FLOW = "id: one\nsteps: [{id: work, station: maker}]\n"
 
 
-def model(request: Asked) -> Reply:
+def model(request: ApiRequest) -> Reply:
     if request.wants_result:
         return use("StructuredOutput", status="VERIFIED", summary="wrote a.txt")
     if request.turn == 0:

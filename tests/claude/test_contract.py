@@ -12,7 +12,7 @@ from gitswarm.engines.registry import adapter_of
 from gitswarm.records.json_value import JsonValue
 from gitswarm.testing import EngineContract, EngineFixture, Orders
 from tests.claude.stage import KEY
-from tests.loopback.api import Asked, Model, Reply, Text, Use, say, use
+from tests.loopback.api import ApiRequest, Model, Reply, Text, Use, say, use
 from tests.loopback.server import Loopback
 
 
@@ -32,7 +32,7 @@ def following(orders: Orders) -> Model:
     nothing = {"silent": say("I have nothing to hand over."), "noise": cut}
     results = nothing.get(orders.fault or "") or use("StructuredOutput", **handoff)
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         if asked.wants_result:
             return results
         if asked.turn < len(acts):

@@ -35,7 +35,7 @@ from tests.claude.stage import (
 )
 from tests.conftest import Project
 from tests.forking import AUDITS, steps, with_flow
-from tests.loopback.api import Asked, Model, Reply, Text, say, use
+from tests.loopback.api import ApiRequest, Model, Reply, Text, say, use
 from tests.loopback.replies import WORK, always, failing, handed_over, limit_reached, working
 from tests.loopback.server import Loopback
 
@@ -51,10 +51,10 @@ def then_fails(reply: Reply) -> Model:
 
 def at_first(reply: Reply, times: int = 1, model: Model | None = None) -> Model:
     """So often this answer to what comes after one tool call; then what `model` says."""
-    given: list[Asked] = []
+    given: list[ApiRequest] = []
     after = model or working(WORK)
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         if asked.turn == 1 and len(given) < times:
             given.append(asked)
             return reply
@@ -221,9 +221,9 @@ def test_work_is_taken_up_where_it_stopped(stage: Stage, mode: str) -> None:
 
 @by("sdk")
 def test_what_failed_before_it_began_begins_again(stage: Stage, mode: str) -> None:
-    failed: list[Asked] = []
+    failed: list[ApiRequest] = []
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         if not failed:
             failed.append(asked)
             return failing(529)
@@ -237,9 +237,9 @@ def test_what_failed_before_it_began_begins_again(stage: Stage, mode: str) -> No
 
 @by("sdk")
 def test_a_handoff_is_asked_for_again(stage: Stage, mode: str) -> None:
-    failed: list[Asked] = []
+    failed: list[ApiRequest] = []
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         if asked.wants_result and not failed:
             failed.append(asked)
             return failing(529)
@@ -315,7 +315,7 @@ def test_a_limit_that_is_paid_over_is_no_reason_for_another_fault(stage: Stage, 
 
 @by("sdk")
 def test_another_model_takes_over(stage: Stage, mode: str) -> None:
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         return failing(529) if asked.model == MODEL else working(WORK)(asked)
 
     second = "claude-haiku-4-5"
@@ -402,7 +402,7 @@ def test_a_join_does_not_wait_for_a_sibling_that_waits_for_its_provider(
     with_flow(project, AUDITS, (", teaching: {outputs: [right.md]}", ""), ("right]}}\n  - {id: close", first))
     failed = threading.Event()
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         if "left.md" in " ".join(asked.said):
             failed.set()
             return failing(529)

@@ -12,7 +12,7 @@ import pytest
 from tests.claude.runs import asked, reaching
 from tests.claude.stage import by
 from tests.cli.gated import following, read_until, running
-from tests.loopback.api import Asked, Reply, Text, Use, say
+from tests.loopback.api import ApiRequest, Reply, Text, Use, say
 from tests.loopback.replies import failing, handed_over
 from tests.loopback.server import Loopback
 from tests.projects import new_project
@@ -28,7 +28,7 @@ class Waiting:
 
     go_on: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ApiRequest) -> Reply:
         if asked.wants_result:
             return handed_over()
         if asked.turn == 0:

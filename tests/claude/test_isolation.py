@@ -13,7 +13,7 @@ from gitswarm.records.json_value import JsonValue
 from gitswarm.records.safety import Allow, Deny, Verdict
 from tests.claude.stage import EVERYTHING, Given, Stage, by, deny, in_turns, quick, terms_of
 from tests.conftest import Project
-from tests.loopback.api import Asked, Reply, say, use
+from tests.loopback.api import ApiRequest, Reply, say, use
 from tests.loopback.replies import bash, working
 from tests.routed import flow, step
 
@@ -113,7 +113,7 @@ def test_what_a_subagent_does_is_judged_and_recorded_as_its_own(stage: Stage, mo
     order = {"description": "look", "subagent_type": "general-purpose"}
     own = working(use(name, prompt="sub-task", **order))
 
-    def model(asked: Asked) -> Reply:
+    def model(asked: ApiRequest) -> Reply:
         if "sub-task" not in str(asked.body["messages"][0]):
             return own(asked)
         acts = (

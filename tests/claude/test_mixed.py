@@ -18,7 +18,7 @@ import yaml
 from tests.claude.runs import asked, reaching
 from tests.conftest import Project
 from tests.engines.errand import with_errand
-from tests.loopback.api import Asked, Reply, say, use
+from tests.loopback.api import ApiRequest, Reply, say, use
 from tests.loopback.server import Loopback
 from tests.projects import ask
 from tests.routed import MAKER, command, fires_after, flow, quest, step
@@ -41,7 +41,7 @@ class Author:
     is_released: threading.Event = field(default_factory=threading.Event)
     has_written: threading.Event = field(default_factory=threading.Event)
 
-    def __call__(self, request: Asked) -> Reply:
+    def __call__(self, request: ApiRequest) -> Reply:
         if request.wants_result:
             return use("StructuredOutput", status="VERIFIED", summary="wrote a.txt")
         if request.turn == 0:

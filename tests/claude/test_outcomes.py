@@ -8,7 +8,7 @@ import yaml
 from tests.claude.runs import asked, having, reaching
 from tests.claude.stage import KEY, LOGIN, by
 from tests.conftest import Project
-from tests.loopback.api import Asked, Reply
+from tests.loopback.api import ApiRequest, Reply
 from tests.loopback.replies import WORK, failing, limit_reached, working
 from tests.loopback.server import Loopback
 from tests.projects import ask
@@ -24,7 +24,7 @@ class Provider:
     def __init__(self) -> None:
         self.limit: Reply | None = None
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ApiRequest) -> Reply:
         if asked.headers.get("x-api-key") == KEY:
             return failing(401, "invalid x-api-key")
         if self.limit is not None and asked.turn:

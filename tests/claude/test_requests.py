@@ -16,7 +16,7 @@ from gitswarm.records.routing import RouteQuestion
 from tests.claude.runs import Played, reaching, scripted
 from tests.claude.stage import KEY, LOGIN, MODEL, SCHEMA, Stage, by, engine_of, quick, request_for
 from tests.conftest import Project
-from tests.loopback.api import Asked, use
+from tests.loopback.api import ApiRequest, use
 from tests.loopback.replies import bash, working
 from tests.loopback.server import Loopback
 from tests.projects import only_run
@@ -85,7 +85,7 @@ def all_phases(stage: Stage, mode: str) -> list[dict[str, Any]]:
     return [normalised(stage, asked) for asked in stage.asked]
 
 
-def normalised(stage: Stage, asked: Asked) -> dict[str, Any]:
+def normalised(stage: Stage, asked: ApiRequest) -> dict[str, Any]:
     """Without folders and ids of this test, which tell no session anything."""
     text = json.dumps({**asked.body, "metadata": None})
     text = text.replace(str(stage.worktree), "WORKTREE").replace(asked.scenario, "SCENARIO")

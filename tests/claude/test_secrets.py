@@ -20,7 +20,7 @@ from tests.claude.runs import asked, having, reaching
 from tests.claude.stage import Stage, by, quick
 from tests.conftest import Project
 from tests.leaks import leaked, with_flow
-from tests.loopback.api import Asked
+from tests.loopback.api import ApiRequest
 from tests.loopback.player import ScriptedModel
 from tests.loopback.replies import working
 from tests.loopback.server import Loopback
@@ -99,7 +99,7 @@ class Told:
 
     project: Project
     said: str
-    asked: list[Asked]
+    asked: list[ApiRequest]
     proxied: list[str]
 
 

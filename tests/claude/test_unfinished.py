@@ -20,7 +20,7 @@ from tests.claude.runs import having, reaching
 from tests.claude.stage import LOGIN
 from tests.conftest import Project
 from tests.faults import COUNT, NONE, Server
-from tests.loopback.api import Asked, Reply, say
+from tests.loopback.api import ApiRequest, Reply, say
 from tests.loopback.replies import bash, failing, handed_over, limit_reached
 from tests.loopback.server import Loopback
 from tests.projects import only_run
@@ -44,9 +44,9 @@ class Outage:
     reply: Reply | None = field(default_factory=lambda: failing(529))
     first: str = WRITES
     last: str = "cat a.txt $RUN_BASE/one/notes.md > seen.txt"
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ApiRequest] = field(default_factory=list)
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ApiRequest) -> Reply:
         self.asked.append(asked)
         if asked.wants_result:
             return handed_over()
@@ -57,7 +57,7 @@ class Outage:
         return bash(self.last) if not any("seen.txt" in json.dumps(part) for part in _spoken(asked)) else say("done")
 
 
-def _spoken(asked: Asked) -> list[Any]:
+def _spoken(asked: ApiRequest) -> list[Any]:
     return [message["content"] for message in asked.body["messages"] if message["role"] == "assistant"]
 
 

@@ -20,7 +20,7 @@ from gitswarm.records.receipt import Tokens
 from tests.claude.runs import asked, reaching
 from tests.claude.stage import LOGIN, Stage, by, quick, terms_of
 from tests.conftest import Project
-from tests.loopback.api import Asked, Model, Reply, say, use
+from tests.loopback.api import ApiRequest, Model, Reply, say, use
 from tests.loopback.replies import WORK, always, bash, handed_over, limit_reached, working
 from tests.loopback.server import Loopback
 from tests.projects import only_run
@@ -45,7 +45,7 @@ def spent(project: Project) -> tuple[int, float | None]:
 def twice_then(last: Reply) -> Model:
     """Two calls, of which the second is `last`, then the handoff."""
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         if asked.wants_result:
             return handed_over()
         return (WORK, last)[asked.turn] if asked.turn < 2 else say("done")
@@ -141,7 +141,7 @@ def test_each_answer_is_told_when_it_comes(stage: Stage, mode: str) -> None:
     order = {"description": "look", "subagent_type": "general-purpose", "prompt": "sub-task"}
     own = working(use("Agent", **order))
 
-    def model(asked: Asked) -> Reply:
+    def model(asked: ApiRequest) -> Reply:
         return say("looked") if "sub-task" in str(asked.body["messages"][0]) else own(asked)
 
     told = stage.run(mode, model, profile=PRICED, terms=terms_of(tools=("Agent", "Bash")))
@@ -169,7 +169,7 @@ def test_a_navigator_is_in_the_totals_of_its_run(project: Project, loopback: Loo
     project.commit({**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(routed)})
     chosen = {"chosen_candidate_id": "advance:close", "reasoning": "on"}
 
-    def model(asked: Asked) -> Reply:
+    def model(asked: ApiRequest) -> Reply:
         if any("Where does the run go on" in text for text in asked.said):
             return say(json.dumps(chosen))
         is_half = any("# Step half of" in text for text in asked.said)

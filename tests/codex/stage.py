@@ -22,7 +22,7 @@ from gitswarm.records.json_schema import json_schema
 from gitswarm.specs.compile import Prompt
 from gitswarm.testing.orders import MARK, SECRET, SeenStep, allow, living, watch
 from tests.loopback.api import Model
-from tests.loopback.responses import Asked
+from tests.loopback.responses import ApiRequest
 from tests.loopback.server import Loopback
 
 FETCHED = Path(sys.prefix) / "codex" / "node_modules" / ".bin" / "codex"
@@ -54,8 +54,8 @@ class Stage(Struct, frozen=True):
         }
 
     @property
-    def asked(self) -> Sequence[Asked]:
-        return [each for each in self.loopback.of(self.folder.name) if isinstance(each, Asked)]
+    def asked(self) -> Sequence[ApiRequest]:
+        return [each for each in self.loopback.of(self.folder.name) if isinstance(each, ApiRequest)]
 
     def run(
         self,

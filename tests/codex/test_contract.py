@@ -11,7 +11,7 @@ from gitswarm.engines.registry import adapter_of
 from gitswarm.testing import EngineContract, EngineFixture, Orders
 from tests.claude.test_contract import following
 from tests.codex.stage import DIRECT, FETCHED, KEY
-from tests.loopback.api import Asked, Reply
+from tests.loopback.api import ApiRequest, Reply
 from tests.loopback.replies import failing
 from tests.loopback.server import Loopback
 
@@ -27,7 +27,7 @@ class TestCodex(EngineContract):
     def stage(self, orders: Orders, folder: Path) -> EngineFixture:
         model = following(orders)
 
-        def answer(asked: Asked) -> Reply:
+        def answer(asked: ApiRequest) -> Reply:
             # A shell of codex is not its child: it cannot be killed from there.
             dies = orders.fault == "dies" and asked.turn == len(orders.writes)
             return failing(400) if dies else model(asked)

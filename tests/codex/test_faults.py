@@ -15,7 +15,7 @@ from gitswarm.records.execution import Result
 from gitswarm.records.record import without_defaults
 from gitswarm.testing.orders import SECRET, SeenStep
 from tests.codex.stage import SCHEMA, Stage
-from tests.loopback.api import Asked, Model, Reply, say
+from tests.loopback.api import ApiRequest, Model, Reply, say
 from tests.loopback.replies import WORK, bash, failing, handed_over, working
 
 HANGS = Reply(hang_s=60)
@@ -140,7 +140,7 @@ def test_tools_are_gone_when_it_hands_over(stage: Stage) -> None:
 
 @pytest.mark.soak
 def test_a_program_that_is_killed_has_no_result(stage: Stage) -> None:
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         if asked.turn == 0:
             return WORK
         for process in psutil.process_iter(["name"]):

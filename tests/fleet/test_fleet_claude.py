@@ -21,7 +21,7 @@ from gitswarm.cli import rehearsals as demo
 from tests.claude.runs import reaching, scripted
 from tests.fleet.fleets import FleetProject, fleet_project, joined, processes_of, runs_in, send
 from tests.fleet.test_fleet_kills import with_hub
-from tests.loopback.api import Asked, Model, Reply
+from tests.loopback.api import ApiRequest, Model, Reply
 from tests.loopback.server import Loopback, serving
 from tests.waiting import wait_until
 
@@ -70,7 +70,7 @@ class Till:
         self._model = model
         self.paid = list[tuple[str, str]]()
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ApiRequest) -> Reply:
         reply = self._model(asked)
         session = json.loads(asked.body["metadata"]["user_id"])["session_id"]
         self.paid.append((runs_in(json.dumps(asked.body))[0], session))

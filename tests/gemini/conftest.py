@@ -21,7 +21,7 @@ from gitswarm.records.execution import Execution
 from gitswarm.specs.compile import Prompt
 from gitswarm.testing.orders import MARK, SeenStep, allow, living, watch
 from tests.claude.stage import SCHEMA
-from tests.loopback.api import Asked, Model
+from tests.loopback.api import ApiRequest, Model
 from tests.loopback.server import Loopback, serving
 
 FETCHED = Path(sys.prefix) / "gemini" / "node_modules" / ".bin" / "gemini"
@@ -82,7 +82,7 @@ class Stage(Struct, frozen=True):
         }
 
     @property
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[ApiRequest]:
         """What the provider was asked."""
         return self.loopback.of(self.scenario)
 

@@ -12,7 +12,7 @@ from gitswarm.engines.registry import adapter_of
 from gitswarm.records.json_value import JsonValue
 from gitswarm.testing import EngineContract, EngineFixture, Orders
 from tests.gemini.conftest import FETCHED, access
-from tests.loopback.api import RESULT_TOOL, Asked, Model, Reply, Text, Use, say, use
+from tests.loopback.api import RESULT_TOOL, ApiRequest, Model, Reply, Text, Use, say, use
 from tests.loopback.server import Loopback
 
 
@@ -32,7 +32,7 @@ def following(orders: Orders) -> Model:
         "": use(RESULT_TOOL, **orders.handoff),
     }
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         if not asked.wants_result and asked.turn < len(acts):
             words = (Text(orders.says),) if orders.says and asked.turn == 0 else ()
             return Reply((*words, acts[asked.turn]), tokens_in=used[0], tokens_out=used[1])

@@ -24,7 +24,7 @@ from gitswarm.records.safety import Deny, Rewrite, Verdict
 from gitswarm.testing.orders import MARK, SECRET, Given, SeenStep, allow
 from tests.claude.stage import SCHEMA
 from tests.gemini.conftest import Stage
-from tests.loopback.api import Asked, Model, Reply, Text, say, use
+from tests.loopback.api import ApiRequest, Model, Reply, Text, say, use
 from tests.loopback.replies import WORK, always, bash, failing, handed_over, working
 from tests.waiting import wait_until
 
@@ -83,7 +83,7 @@ def test_a_provider_that_does_not_answer_fails_the_step(stage: Stage, fault: Fau
 
 @pytest.mark.soak
 def test_a_failure_that_passes_is_got_over(stage: Stage) -> None:
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         return failing(429, "Please retry in 0.1s.") if asked.number == 1 else working(WORK)(asked)
 
     seen = stage.run(answer, section={"attempts": 2})

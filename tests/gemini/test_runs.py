@@ -16,7 +16,7 @@ from tests.claude.test_mixed import begin, is_running, kill
 from tests.codex.stage import FETCHED as CODEX
 from tests.conftest import Project
 from tests.gemini.conftest import FETCHED, access
-from tests.loopback.api import Asked, Reply, say, use
+from tests.loopback.api import ApiRequest, Reply, say, use
 from tests.loopback.replies import bash, handed_over, working
 from tests.loopback.server import Loopback
 from tests.projects import ask, only_run
@@ -71,17 +71,17 @@ class Turns:
         self.begun[name].set()
         return None if self.released[name].is_set() else Reply(hang_s=300)
 
-    def author(self, request: Asked) -> Reply:
+    def author(self, request: ApiRequest) -> Reply:
         if request.wants_result:
             return handed_over()
         if request.turn == 0:
             return use("Write", file_path="a.txt", content="one\n")
         return self._held("author") or say("done")
 
-    def critic(self, request: Asked) -> Reply:
+    def critic(self, request: ApiRequest) -> Reply:
         return use("Read", file_path="a.txt") if request.turn == 0 else self._held("critic") or handed_over()
 
-    def fixer(self, request: Asked) -> Reply:
+    def fixer(self, request: ApiRequest) -> Reply:
         if request.wants_result:
             return handed_over()
         return bash("echo two >> a.txt") if request.turn == 0 else self._held("fixer") or say("done")

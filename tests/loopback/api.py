@@ -59,7 +59,7 @@ def use(tool: str, **given: JsonValue) -> Reply:
     return Reply((Use(tool, given),))
 
 
-class Asked(Struct, frozen=True):
+class ApiRequest(Struct, frozen=True):
     """One request to the model. `number` counts those of its scenario from 1."""
 
     scenario: str
@@ -120,10 +120,10 @@ def _texts(content: object) -> list[str]:
     return found
 
 
-Model = Callable[[Asked], Reply]
+Model = Callable[[ApiRequest], Reply]
 
 
-def message(asked: Asked, reply: Reply) -> dict[str, Any]:
+def message(asked: ApiRequest, reply: Reply) -> dict[str, Any]:
     """A whole answer, as it is given without streaming."""
     blocks: list[dict[str, Any]] = []
     for index, block in enumerate(reply.blocks):
@@ -145,7 +145,7 @@ def message(asked: Asked, reply: Reply) -> dict[str, Any]:
     }
 
 
-def stream(asked: Asked, reply: Reply) -> list[bytes]:
+def stream(asked: ApiRequest, reply: Reply) -> list[bytes]:
     """The same as server-sent events."""
     whole = message(asked, reply)
     events: list[dict[str, Any]] = [

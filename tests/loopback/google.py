@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitswarm.engines.gemini.settings_home import TOOLS
-from tests.loopback.api import RESULT_TOOL, Asked, Reply, Text
+from tests.loopback.api import RESULT_TOOL, ApiRequest, Reply, Text
 
 METHOD = ":streamGenerateContent"
 _NAMES = {known: name for name, known in TOOLS.items()}
@@ -46,7 +46,7 @@ def _block(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "text", "text": part.get("text", "")}
 
 
-def stream(asked: Asked, reply: Reply) -> list[bytes]:
+def stream(asked: ApiRequest, reply: Reply) -> list[bytes]:
     """An answer as server-sent events; a call of the tool for results is a text."""
     parts: list[dict[str, Any]] = []
     for block in reply.blocks:

@@ -12,7 +12,7 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Status
 from gitswarm.records.json_value import JsonValue
 from gitswarm.specs.script import Script, ScriptEntry
-from tests.loopback.api import Asked, Reply, Text, Use, say, use
+from tests.loopback.api import ApiRequest, Reply, Text, Use, say, use
 
 _STEP = re.compile(r"^# Step (\S+) of flow (\S+)", re.MULTILINE)
 _LEFT = re.compile(r"^# Where does the run go on after (\S+)/(\S+)\?", re.MULTILINE)
@@ -30,7 +30,7 @@ class ScriptedModel(Struct):
     sessions: dict[str, tuple[str, str, int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ApiRequest) -> Reply:
         left = next((match for text in asked.said if (match := _LEFT.search(text))), None)
         if left is not None:
             return _route(asked, self._newest(left[1], left[2]))
@@ -44,7 +44,7 @@ class ScriptedModel(Struct):
             return Reply((acts[asked.turn],))
         return say(entry.output or entry.summary or "ok")
 
-    def _entry(self, asked: Asked) -> ScriptEntry:
+    def _entry(self, asked: ApiRequest) -> ScriptEntry:
         session = json.loads(asked.body["metadata"]["user_id"])["session_id"]
         with self._lock:
             if session not in self.sessions:
@@ -61,7 +61,7 @@ class ScriptedModel(Struct):
         return self.script.entry(flow, step, executions - 1)
 
 
-def _route(asked: Asked, entry: ScriptEntry) -> Reply:
+def _route(asked: ApiRequest, entry: ScriptEntry) -> Reply:
     """Text where the script has none: a navigator that was asked has to say something."""
     if isinstance(entry.route, dict):
         return use("StructuredOutput", **entry.route) if asked.wants_result else say(json.dumps(entry.route))

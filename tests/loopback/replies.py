@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gitswarm.records.json_value import JsonValue
-from tests.loopback.api import Asked, Model, Reply, Text, say, use
+from tests.loopback.api import ApiRequest, Model, Reply, Text, say, use
 
 
 def bash(command: str) -> Reply:
@@ -21,7 +21,7 @@ def handed_over(status: str = "VERIFIED", **more: JsonValue) -> Reply:
 def working(*replies: Reply, final: Reply | None = None) -> Model:
     """Says these in order while it works, `done` when it has nothing more, and a handoff when it is asked for one."""
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ApiRequest) -> Reply:
         if asked.wants_result:
             return final or handed_over()
         return replies[asked.turn] if asked.turn < len(replies) else say("done")

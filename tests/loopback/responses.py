@@ -10,7 +10,7 @@ from tests.loopback import api
 from tests.loopback.api import Reply, Text, Use
 
 
-class Asked(api.Asked, frozen=True):
+class ApiRequest(api.ApiRequest, frozen=True):
     @property
     def turn(self) -> int:
         """How often the model has spoken since it was last spoken to by a person."""
@@ -42,7 +42,7 @@ def _is_spoken(item: Mapping[str, Any]) -> bool:
     return item["type"].endswith("_call") or item.get("role") == "assistant"
 
 
-def stream(asked: Asked, reply: Reply) -> list[bytes]:
+def stream(asked: ApiRequest, reply: Reply) -> list[bytes]:
     events: list[dict[str, Any]] = [{"type": "response.created", "response": {"id": f"resp_{asked.number}"}}]
     events += [
         {"type": "response.output_item.done", "item": {"id": f"item_{asked.number}_{number}", **item}}
@@ -58,7 +58,7 @@ def stream(asked: Asked, reply: Reply) -> list[bytes]:
     return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
 
 
-def _items(asked: Asked, reply: Reply) -> Iterator[dict[str, Any]]:
+def _items(asked: ApiRequest, reply: Reply) -> Iterator[dict[str, Any]]:
     for number, block in enumerate(reply.blocks):
         call = f"call_{asked.number}_{number}"
         if isinstance(block, Text) or block.tool == api.RESULT_TOOL:

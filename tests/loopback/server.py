@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from tests.loopback import google, responses
-from tests.loopback.api import Asked, Model, Reply, error_body, message, stream
+from tests.loopback.api import ApiRequest, Model, Reply, error_body, message, stream
 
 
 class Loopback(Struct):
@@ -20,7 +20,7 @@ class Loopback(Struct):
 
     port: int
     models: dict[str, Model] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ApiRequest] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _closing: threading.Event = field(default_factory=threading.Event)
 
@@ -29,12 +29,12 @@ class Loopback(Struct):
         self.models[scenario] = model
         return f"http://127.0.0.1:{self.port}/{scenario}"
 
-    def of(self, scenario: str) -> list[Asked]:
+    def of(self, scenario: str) -> list[ApiRequest]:
         return [asked for asked in self.asked if asked.scenario == scenario]
 
     def take(
-        self, kind: type[Asked], scenario: str, body: dict[str, Any], headers: dict[str, str]
-    ) -> tuple[Asked, Reply]:
+        self, kind: type[ApiRequest], scenario: str, body: dict[str, Any], headers: dict[str, str]
+    ) -> tuple[ApiRequest, Reply]:
         with self._lock:
             number = 1 + len(self.of(scenario))
             asked = kind(scenario, number, body, headers)
@@ -93,13 +93,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._whole(404, json.dumps({"type": "error", "error": {"type": "not_found_error", "message": "?"}}))
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        kind = responses.Asked if wire == "responses" else Asked
+        kind = responses.ApiRequest if wire == "responses" else ApiRequest
         asked, reply = self.server.loopback.take(kind, scenario, body, headers)
         self.server.loopback.wait(reply.hang_s)
         with suppress(ConnectionError):
             if reply.status != 200:
                 self._whole(reply.status, json.dumps(error_body(reply)), reply.headers)
-            elif isinstance(asked, responses.Asked):
+            elif isinstance(asked, responses.ApiRequest):
                 self._stream(responses.stream(asked, reply), reply.headers)
             elif body.get("stream"):
                 self._stream(stream(asked, reply), reply.headers)
@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         """The same scenarios, as Google's API asks and answers."""
         scenario, _slash, rest = self.path.lstrip("/").partition("/v1beta/models/")
         asked, reply = self.server.loopback.take(
-            Asked, scenario, google.as_messages(body, rest.partition(":")[0]), dict(self.headers.items())
+            ApiRequest, scenario, google.as_messages(body, rest.partition(":")[0]), dict(self.headers.items())
         )
         self.server.loopback.wait(reply.hang_s)
         with suppress(ConnectionError):

@@ -24,7 +24,7 @@ from tests.claude.runs import reaching
 from tests.cli.gated import GATE, gated, open_gate
 from tests.conftest import Project
 from tests.documents import ROOT
-from tests.loopback.api import Asked, Reply, Text, Use, say
+from tests.loopback.api import ApiRequest, Reply, Text, Use, say
 from tests.loopback.replies import handed_over
 from tests.loopback.server import serving
 from tests.projects import new_project
@@ -184,7 +184,7 @@ class _Waiting:
 
     go_on: threading.Event = field(default_factory=threading.Event)
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ApiRequest) -> Reply:
         if asked.wants_result:
             return handed_over()
         if asked.turn == 0:

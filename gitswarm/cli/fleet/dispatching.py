@@ -177,7 +177,7 @@ class Fleet(Struct):
         assert job.entry is not None  # noqa: S101
         how = replace(job.entry.options, task="-", priority=0)
         if how not in self._planned:
-            new = plan_run(self.repository, how.asked()).new
+            new = plan_run(self.repository, how.run_options()).new
             self._planned[how] = providers_of(new.spec, new.specs)
         return self._planned[how]
 
@@ -338,7 +338,7 @@ def bring_to_hub(
     job.run_id = queued.runs.get(job.entry.name)
     if job.run_id is not None:
         return False
-    planned = plan_run(repository, job.entry.options.asked())
+    planned = plan_run(repository, job.entry.options.run_options())
     apply_durability(repository, planned.config)
     for line in filter(None, (rehearsal_words(planned.new), *planned.notices)):
         notice(line)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gitswarm.cli.invocation import read_text
 from gitswarm.cli.run_execution import budget_of_options
-from gitswarm.cli.start import Asked, first_step_name
+from gitswarm.cli.start import RunOptions, first_step_name
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.routing import RoutingMode
 from gitswarm.records.text import shorten
@@ -50,7 +50,7 @@ class StartOptions(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         """These, and where they say nothing the usual ones."""
         return msgspec.convert({**msgspec.to_builtins(usual), **msgspec.to_builtins(self)}, StartOptions)
 
-    def asked(self) -> Asked:
+    def run_options(self) -> RunOptions:
         """
         :raises UsageError: flows or limits that cannot be.
         """
@@ -60,7 +60,7 @@ class StartOptions(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         if problem is not None:
             raise UsageError(problem.what, hint=f"flow: {' '.join(problem.better)}")
         limits = (None if each is None else str(each) for each in (self.max_cost, self.max_tokens, self.max_time))
-        return Asked(
+        return RunOptions(
             flows=flows,
             task=self.task or "",
             base=self.base or "HEAD",
@@ -112,7 +112,7 @@ def _entries(path: str, usual: StartOptions, problems: list[str]) -> Iterator[Fl
         try:
             said = _parsed(text)
             whole = said.over(usual)
-            whole.asked()
+            whole.run_options()
         except (msgspec.ValidationError, msgspec.DecodeError, UsageError) as error:
             problems.append(f"{place}: {error}")
             continue

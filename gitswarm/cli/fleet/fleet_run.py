@@ -165,7 +165,7 @@ def planned_entries(repository: Repository, issues: str | None, usual: StartOpti
     """Those of a file, of each of which a run can be made."""
     entries = read_entries(issues, usual) if issues else []
     for options in {replace(each.options, task="-", priority=0) for each in entries}:
-        plan_run(repository, options.asked())
+        plan_run(repository, options.run_options())
     return entries
 
 

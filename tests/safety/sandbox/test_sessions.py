@@ -17,7 +17,7 @@ from gitswarm.specs.script import Script
 from tests.claude.runs import having, reaching
 from tests.claude.stage import KEY, by, living
 from tests.conftest import Project
-from tests.loopback.api import Asked, Reply
+from tests.loopback.api import ApiRequest, Reply
 from tests.loopback.player import ScriptedModel
 from tests.loopback.replies import bash, working
 from tests.loopback.server import Loopback, serving
@@ -73,10 +73,10 @@ def test_the_key_of_a_console_login_is_brought_in_alone(confined: Project, loopb
     """Sessions that are not confined read it where it is."""
     told = {"primaryApiKey": KEY, "oauthAccount": {"emailAddress": "user@example.org"}}
     (Path(confined.env["HOME"]) / ".claude.json").write_text(json.dumps(told), encoding="utf-8")
-    asked: list[Asked] = []
+    asked: list[ApiRequest] = []
     model = working(bash("grep -c oauthAccount $CLAUDE_CONFIG_DIR/.claude.json"))
 
-    def answer(ask: Asked) -> Reply:
+    def answer(ask: ApiRequest) -> Reply:
         asked.append(ask)
         return model(ask)
 

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
@@ -116,12 +116,6 @@ def _fail(error: Exception, arguments: list[str]) -> int:
         return BUG
     usual = "fix that, then run the same command again" if isinstance(expected, SpecError) else ""
     hint = expected.hint
-    if "git swarm resume run-" in hint:
-        from gitswarm.cli.runs import reader_here
-        from gitswarm.ledger.next_command import onward
-
-        with suppress(SwarmError, OSError):  # whoever raised an error may not know the hub
-            hint = onward(reader_here(), hint)
     if AGAIN in hint:
         import shlex
 

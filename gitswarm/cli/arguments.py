@@ -21,7 +21,8 @@ class Argument(Struct, frozen=True, kw_only=True):
 
 
 class Option:
-    """Annotation of an option. Without names it is `--` and the parameter's name; `min`: the least number."""
+    """Annotation of an option. Without names it is `--` and the parameter's name; a flag may have `--x/--no-x`.
+    `min`: the least number."""
 
     def __init__(
         self,
@@ -48,11 +49,11 @@ class Parameter(Struct, frozen=True):
     def names(self) -> tuple[str, ...]:
         """What an option is called on the command line."""
         given = self.marker.names if isinstance(self.marker, Option) else ()
-        return given or (f"--{self.name.replace('_', '-')}",)
+        return tuple(name for each in given for name in each.split("/")) or (f"--{self.name.replace('_', '-')}",)
 
     @property
     def is_flag(self) -> bool:
-        return self.type is bool
+        return self.type in (bool, bool | None)
 
     @property
     def is_text(self) -> bool:
@@ -110,7 +111,7 @@ class _Reading(Struct):
             if option is None or (has_value and not name.startswith("--")):
                 return False
             if option.is_flag and not has_value:
-                self.values[option.name] = True
+                self.values[option.name] = not name.startswith("--no-")
                 continue
             given = value if has_value else next(words, "-")
             if not option.is_text or given.startswith("-"):

@@ -54,7 +54,7 @@ ROOT = Group(
             "steer:resume",
             "Continue a run from its tip, whatever ended it.",
             "-m= --message= --adopt --approve --accept= --allow= --feedback= --max-cost= --max-tokens= --max-time="
-            " --until= --hub --json",
+            " --until= --hub --no-hub --json",
             words="run",
         ),
         "push": Command(
@@ -80,7 +80,7 @@ ROOT = Group(
         "skip": Command(
             "steer:skip",
             "Skip the next step, and continue after it.",
-            "--run= -m= --message= --until= --json",
+            "--run= -m= --message= --until= --hub --no-hub --json",
             words="step",
         ),
         "rollback": Command(

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import complain, out, out_json, plural
+from gitswarm.cli.console import advise, complain, err, out, out_json, plural
 from gitswarm.cli.invocation import now, repository_here, run_context
 from gitswarm.cli.progress import NoticeObserver
 from gitswarm.cli.run_execution import EXIT_CODES, continue_run, quiet_context
 from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.engines.launch import signal_at_death_of
-from gitswarm.errors import FencedError, RunHeldError, SwarmError, UsageError
+from gitswarm.errors import FencedError, GitFailedError, NotFoundError, RunHeldError, SwarmError, UsageError
 from gitswarm.git.clone import clone_of_hub
 from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
@@ -36,6 +36,7 @@ from gitswarm.runner.hub.transfer import (
     pull_run,
     push_run,
     release_on_hub,
+    take_current,
     take_over,
 )
 from gitswarm.runner.human_steps import ResumeOptions
@@ -87,6 +88,23 @@ def pull(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = F
 def take_over_here(repository: Repository, layout: RunLayout) -> LeasedRun:
     """Makes this clone the one that goes on with a run, for `resume --hub`."""
     return take_over(repository, hub_for_runs(repository, os.environ), layout, context_for_hub(repository, layout))
+
+
+def take_current_here(repository: Repository, layout: RunLayout) -> LeasedRun | None:
+    """Makes this clone the one that goes on with a shared run, for `resume` and `skip`; None: it goes on without the
+    hub, which cannot be reached or does not take it.
+
+    :raises SwarmError: another clone executes it, holds it or continued it.
+    """
+    run = layout.run_id
+    try:
+        leased = take_current(repository, hub_for_runs(repository, os.environ), layout, now)
+    except (GitFailedError, NotFoundError) as error:
+        err(f"{run} continues here alone: {error.message}")
+        advise(f"git swarm push {run}   (brings it to the hub later)")
+        return None
+    err(f"{run} continues on {leased.remote.name}: each step is pushed (here alone: --no-hub)")
+    return leased
 
 
 def context_for_hub(repository: Repository, layout: RunLayout) -> RunContext:

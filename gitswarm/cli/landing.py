@@ -18,7 +18,7 @@ from gitswarm.cli.runs import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
-from gitswarm.ledger.next_command import command_to_land, onward
+from gitswarm.ledger.next_command import command_to_land
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.json_value import JsonValue
@@ -74,12 +74,12 @@ def approve(
             else approve_run(opened.session, state, message, accept_of(accept))
         )
     if isinstance(approval, Refused):
-        _refuse(repository, approval, as_json=as_json)
+        _refuse(approval, as_json=as_json)
     if as_json:
         command = "" if reject else command_to_land(repository, approval.state)
         out_json(_plain_approval(layout.run_id, approval, "rejected" if reject else "approved", command))
     elif reject:
-        _show_rejection(repository, layout.run_id, approval)
+        _show_rejection(layout.run_id, approval)
     else:
         _show_approval(layout.run_id, approval, command_to_land(repository, approval.state))
 
@@ -119,7 +119,7 @@ def land(
         if dry_run:
             plan = plan_land(opened.session, state, request)
             if isinstance(plan, Refused):
-                _refuse(repository, plan, as_json=as_json)
+                _refuse(plan, as_json=as_json)
             elif as_json:
                 out_json(_plain_plan(layout.run_id, plan))
             else:
@@ -129,14 +129,14 @@ def land(
             request = _edited(opened.session, state, request)
         done = land_run(opened.session, state, request)
         if isinstance(done, Refused):
-            _refuse(repository, done, as_json=as_json)
+            _refuse(done, as_json=as_json)
         pushed = _push(opened.session, done)
         if as_json:
             out_json(_plain_landing(layout.run_id, done, pushed))
         else:
             _show_landing(layout.run_id, done, pushed)
         if isinstance(pushed, Refused):
-            _refuse(repository, pushed)
+            _refuse(pushed)
 
 
 def _edited(session: Session, state: RunState, request: LandingRequest) -> LandingRequest:
@@ -167,12 +167,12 @@ def _show_approval(run: str, approval: Approval, command: str) -> None:
         out(f"next       {command}")
 
 
-def _show_rejection(repository: Repository, run: str, approval: Approval) -> None:
+def _show_rejection(run: str, approval: Approval) -> None:
     _show_subject(run, approval, "rejected")
     command = f"git swarm resume {run}"
     if approval.state.end is RunStatus.SUCCEEDED:
         command = f"git swarm rollback STEP --run {run}   (then {command})"
-    out(f"next       {onward(repository, command)}")
+    out(f"next       {command}")
 
 
 def _show_subject(run: str, approval: Approval, what: str) -> None:
@@ -269,8 +269,8 @@ def _push(session: Session, done: LandedRun) -> str | Refused | None:
     return push_target(session, done.landed.target)
 
 
-def _refuse(repository: Repository, refused: Refused, *, as_json: bool = False) -> NoReturn:
-    hint = onward(repository, refused.hint)
+def _refuse(refused: Refused, *, as_json: bool = False) -> NoReturn:
+    hint = refused.hint
     if as_json:
         paths: list[JsonValue] = list(refused.paths)
         out_json({"refused": refused.reason, "paths": paths, "output": refused.output, "hint": hint})

@@ -17,7 +17,6 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import JournalFile, journal_files, journal_folder
 from gitswarm.ledger.journal import OpenJournal, current
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.next_command import onward
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals, stored_events
 from gitswarm.ledger.state import RunState, replay
@@ -98,8 +97,7 @@ def open_steps(opened: Opened) -> list[OpenJournal]:
 
 
 def hint_at_resume(opened: Opened) -> None:
-    again = onward(opened.repository, f"git swarm resume {opened.layout.run_id}")
-    advise(f"{again}   (no process executes this run now)")
+    advise(f"git swarm resume {opened.layout.run_id}   (no process executes this run now)")
 
 
 def place(flow: str | None, step: str | None, iteration: int | None) -> str:

@@ -75,7 +75,11 @@ FeedbackOption = Annotated[
     Option("--feedback", metavar="FILE", help="Comments on the change, for Review: JSON, Markdown or text."),
 ]
 HubFlag = Annotated[
-    bool, Option("--hub", help="Push each step to the hub; whoever executed the run elsewhere is fenced.")
+    bool | None,
+    Option(
+        "--hub/--no-hub",
+        help="Take the run over on the hub, or continue it here alone; else there, if nobody else executes it.",
+    ),
 ]
 
 EXIT_CODES = {RunStatus.FAILED: 4, RunStatus.UNPROVEN: 4, RunStatus.PAUSED: 5}

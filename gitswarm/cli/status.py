@@ -56,7 +56,6 @@ from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.kept_overviews import archived_overview, kept_overviews
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, archived_on_hub, find_on_hub, look_at_hub, overviews_on_hub
-from gitswarm.ledger.next_command import onward
 from gitswarm.ledger.overview import ApprovalFields, OpenInterruption, RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.records.execution import RUNS_FOLDER, RunStatus
@@ -88,7 +87,7 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
     archived = lease is None and (hub or is_read_from_archive(repository, layout))
     edits = [] if hub or archived else uncommitted_edits(repository, found)
     if edits:
-        hint = onward(repository, f"git swarm resume {found.run_id} --adopt   (makes the edits a step of yours)")
+        hint = f"git swarm resume {found.run_id} --adopt   (makes the edits a step of yours)"
         found = replace(found, hint=hint)
     if as_json:
         out_json({**found.to_plain(), **(_plain_lease(lease) if lease or archived else {})})
@@ -188,7 +187,7 @@ def list_runs(
         advise(error.hint)
     for layout in lost:
         err(f"lost: {layout.run_id} has no branch with its commits")
-        advise(onward(repository, f"git swarm resume {layout.run_id}"))
+        advise(f"git swarm resume {layout.run_id}")
     archived_ids = {run.run_id for run in archived}
     if as_json:
         out_json([_plain(run, {"archived": run.run_id in archived_ids} if everything else {}) for run in found])

@@ -33,8 +33,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import LandedAs, newest_landing
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import find_on_hub
-from gitswarm.ledger.next_command import is_shared, onward
+from gitswarm.ledger.lease import find_on_hub, is_shared
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.rescue import rescue_branch
@@ -74,7 +73,7 @@ def resume(
     max_tokens: MaxTokensOption = None,
     max_time: MaxTimeOption = None,
     until: UntilOption = None,
-    hub: HubFlag = False,
+    hub: HubFlag = None,
     as_json: JsonLines = False,
 ) -> None:
     """Continue a run from its tip, whatever ended it."""
@@ -94,18 +93,7 @@ def resume(
         feedback=feedback_of(feedback),
         budget=budget,
     )
-    leased = None
-    if hub:
-        from gitswarm.cli.exchange import take_over_here  # noqa: PLC0415 - few runs are on a hub
-
-        leased = take_over_here(repository, layout)
-    else:
-        _refuse_behind(repository, layout)
-    try:
-        continue_run(repository, layout, options, until=until, as_json=as_json, leased=leased)
-    finally:
-        if leased is not None:
-            leased.let_go()
+    _continue(repository, layout, options, until=until, as_json=as_json, hub=hub)
 
 
 def skip(
@@ -113,14 +101,38 @@ def skip(
     run: RunOption = None,
     message: Annotated[str, Option("-m", "--message", help="Why it is not needed.")] = "",
     until: UntilOption = None,
+    hub: HubFlag = None,
     as_json: JsonLines = False,
 ) -> None:
     """Skip the next step, and continue after it."""
     repository = repository_here()
     refuse_agent(os.environ, "skip", repository.common_dir)
     layout = find_run(repository, run)
-    _refuse_behind(repository, layout)
-    continue_run(repository, layout, ResumeOptions(message, skip=step), until=until, as_json=as_json)
+    _continue(repository, layout, ResumeOptions(message, skip=step), until=until, as_json=as_json, hub=hub)
+
+
+def _continue(
+    repository: Repository,
+    layout: RunLayout,
+    options: ResumeOptions,
+    *,
+    until: str | None,
+    as_json: bool,
+    hub: bool | None,
+) -> None:
+    """
+    :param hub: on the hub, whoever executes the run; False: here alone; None: on the hub, where the run is shared.
+    """
+    leased = None
+    if hub or (hub is None and is_shared(repository, layout)):
+        from gitswarm.cli.exchange import take_current_here, take_over_here  # noqa: PLC0415 - few runs are on a hub
+
+        leased = (take_over_here if hub else take_current_here)(repository, layout)
+    try:
+        continue_run(repository, layout, options, until=until, as_json=as_json, leased=leased)
+    finally:
+        if leased is not None:
+            leased.let_go()
 
 
 def _allowed(given: Sequence[str]) -> dict[str, str]:
@@ -136,16 +148,6 @@ def _find_shared(repository: Repository, run: str | None) -> RunLayout:
         return find_on_hub(repository, remote, run)
     except NotFoundError:
         return _find(repository, run)
-
-
-def _refuse_behind(repository: Repository, layout: RunLayout) -> None:
-    """
-    :raises SwarmError: the hub has more of a shared run, or another clone executes it.
-    """
-    if is_shared(repository, layout.run_id):
-        from gitswarm.runner.hub.transfer import refuse_behind  # noqa: PLC0415 - few runs are on a hub
-
-        refuse_behind(repository, os.environ, layout)
 
 
 def _find(repository: Repository, run: str | None) -> RunLayout:
@@ -201,7 +203,7 @@ def rollback(
         elif done is not None:
             out(f"kept       {done.kept}")
             out(f"undo       git swarm rollback --undo --run {layout.run_id}")
-            out(f"next       {onward(repository, f'git swarm resume {layout.run_id}')}")
+            out(f"next       git swarm resume {layout.run_id}")
 
 
 def fork(

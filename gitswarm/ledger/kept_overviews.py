@@ -26,7 +26,6 @@ from gitswarm.git.owners import locks_folder, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import OVERVIEW, archived_file, printed_objects
 from gitswarm.ledger.layout import RunLayout, run_of
-from gitswarm.ledger.next_command import shared_runs
 from gitswarm.ledger.overview import (
     Listed,
     RunOverview,
@@ -103,8 +102,6 @@ def _stands(repository: RepositoryReader) -> dict[str, str]:
     for prefix in (f"refs/heads/{BRANCH_PREFIX}", "refs/swarm/", "refs/notes/swarm/"):
         for name, to in repository.refs.values(prefix).items():
             refs[run_of(name)].append(f"{name} {to}")
-    for run in shared_runs(repository):
-        refs[run].append("shared")
     busy = {None, *_executed_or_cut_off(repository)}
     return {
         run: hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,13 +1,15 @@
 """Runs on a hub, read from here: the lease of each, who executes it and how it stands (docs/decisions/0020-hub.md),
-and the hub's archive, of which nothing is fetched but what is asked for."""
+and the hub's archive, of which nothing is fetched but what is asked for. Each run of this clone that is on a hub has
+a mark in a local file."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -19,7 +21,7 @@ from gitswarm.git.object_reader import EMPTY_TREE, NewCommit, entries_of
 from gitswarm.git.owners import clone_id, this_host
 from gitswarm.git.reader import RepositoryReader, open_reader
 from gitswarm.git.ref_files import ARCHIVE_REF
-from gitswarm.git.remote import Remote
+from gitswarm.git.remote import Remote, configured_hub
 from gitswarm.git.scratch import scratch_repository
 from gitswarm.ledger.archive import (
     COMMITS,
@@ -91,6 +93,24 @@ def is_of(layout: RunLayout, ref: str) -> bool:
     """Whether a ref belongs to the run."""
     branch, *folders = layout.ref_patterns
     return ref == branch or any(ref.startswith(folder.removesuffix("*")) for folder in folders)
+
+
+def mark_shared(repository: RepositoryReader, layout: RunLayout) -> None:
+    """Says that the run was pushed from here, or came from there. Safe to repeat."""
+    file = _mark(repository, layout)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+
+
+def is_shared(repository: RepositoryReader, layout: RunLayout) -> bool:
+    """Whether the run was on a hub, and this clone has one."""
+    with suppress(NotFoundError):
+        return _mark(repository, layout).exists() and bool(configured_hub(repository))
+    return False
+
+
+def _mark(repository: RepositoryReader, layout: RunLayout) -> Path:
+    return repository.swarm_dir / "shared" / layout.run_id
 
 
 def find_on_hub(repository: RepositoryReader, remote: Remote, text: str | None) -> RunLayout:

@@ -1,15 +1,11 @@
-"""What to type next for a run, by how it stands, after a conflict too; with `--hub` for runs of this clone that are
-on a hub, each of which has a mark in a local file."""
+"""What to type next for a run, by how it stands, after a conflict too."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
-from gitswarm.errors import NotFoundError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import (
     ApprovalKind,
@@ -18,7 +14,7 @@ from gitswarm.ledger.approval import (
     newest_landing,
     standing_approval,
 )
-from gitswarm.ledger.layout import KERNEL, RunLayout
+from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import (
@@ -30,7 +26,7 @@ from gitswarm.ledger.stored_json import (
     step_fields,
 )
 from gitswarm.records.budget import option_in
-from gitswarm.records.execution import RUN_ID, RunStatus, Status
+from gitswarm.records.execution import RunStatus, Status
 
 _DEPLOY = "deploy"
 
@@ -42,12 +38,12 @@ def next_command(repository: RepositoryReader, state: RunState, status: RunStatu
     """
     run = state.layout.run_id
     if status is RunStatus.SUCCEEDED:
-        return onward(repository, command_to_land(repository, state))
+        return command_to_land(repository, state)
     more = option_in(question or "")
     command = f"git swarm resume {run} {more}" if more else _command_to_continue(state, status)
     if status is RunStatus.PAUSED and command == f"git swarm resume {run}":
         command += _landing_of(repository, state)
-    return onward(repository, command)
+    return command
 
 
 def command_to_land(repository: RepositoryReader, state: RunState) -> str:
@@ -184,49 +180,3 @@ def command_after_conflict(state: RunState, flows: Sequence[str], target: str) -
     if RESET in flows and steps and not state.shared:
         return f"git swarm rollback {steps[-1].number} --run {run}   (then git swarm resume {run}: reset merges)"
     return f"git swarm start {' '.join(flows)} -m '…'   (on the current {target})"
-
-
-FOLDER = "shared"
-_RESUME = re.compile(rf"git swarm resume ({RUN_ID.pattern})(?! --hub)")
-
-
-def mark_shared(repository: RepositoryReader, layout: RunLayout) -> None:
-    """Says that the run was pushed from here, or came from there. Safe to repeat."""
-    file = _mark(repository, layout.run_id)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.touch()
-
-
-def is_shared(repository: RepositoryReader, run_id: str) -> bool:
-    """Whether it is on a hub that this clone still has."""
-    return _mark(repository, run_id).exists() and _has_hub(repository)
-
-
-def shared_runs(repository: RepositoryReader) -> list[str]:
-    folder = repository.swarm_dir / FOLDER
-    marks = [mark.name for mark in folder.iterdir()] if folder.is_dir() else []
-    return marks if marks and _has_hub(repository) else []
-
-
-def _has_hub(repository: RepositoryReader) -> bool:
-    from gitswarm.git.remote import configured_hub  # noqa: PLC0415 - few runs are shared
-
-    try:
-        return bool(configured_hub(repository))
-    except NotFoundError:
-        return False
-
-
-def with_hub(hint: str) -> str:
-    """Every `git swarm resume RUN` in it with `--hub`."""
-    return _RESUME.sub(r"git swarm resume \1 --hub", hint)
-
-
-def onward(repository: RepositoryReader, hint: str) -> str:
-    """A hint, where it resumes a shared run with `--hub`."""
-    found = _RESUME.search(hint)
-    return with_hub(hint) if found is not None and is_shared(repository, found[1]) else hint
-
-
-def _mark(repository: RepositoryReader, run_id: str) -> Path:
-    return repository.swarm_dir / FOLDER / run_id

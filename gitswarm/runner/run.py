@@ -64,8 +64,7 @@ def carry_on(
         # Ended below: as long as an exception is handled, its traceback holds on to locks that it came out of.
         pass
     except (OSError, StorageError) as error:
-        shared = " --hub" if session.context.leased is not None else ""
-        error.add_note(f"git swarm resume {session.layout.run_id}{shared}")
+        error.add_note(f"git swarm resume {session.layout.run_id}")
         raise
     finally:
         for thread in session.removing:

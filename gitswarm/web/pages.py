@@ -27,7 +27,6 @@ from gitswarm.cli.runs import state_word
 from gitswarm.cli.transcript import transcript_lines
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.ledger.finding import find_run, find_step
-from gitswarm.ledger.next_command import is_shared
 from gitswarm.web.admission import Admission, Keys
 from gitswarm.web.cut_diff import file_diffs, git_diff, whole_file
 from gitswarm.web.rendering import templates
@@ -72,11 +71,9 @@ def _fork(site: Site, run: str, form: Form) -> CommandAnswer:
 
 
 def _resume(site: Site, run: str, form: Form) -> CommandAnswer:
-    """Also the answer to a question. A run that is on the hub continues there, as its hint says."""
-    repository = site.reader()
-    hub = ("--hub",) if is_shared(repository, find_run(repository, run).run_id) else ()
+    """Also the answer to a question."""
     words = (*_options(form, "message", "max-cost"), *_accepted(form), *_flags(form, "approve", "adopt"))
-    return site.execute(run, "resume", run, *words, *hub)
+    return site.execute(run, "resume", run, *words)
 
 
 def _land(site: Site, run: str, form: Form) -> CommandAnswer:

@@ -12,7 +12,6 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import archived_runs
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.kept_overviews import archived_overview
-from gitswarm.ledger.next_command import onward
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.rescue import runs_without_branch
 
@@ -61,7 +60,7 @@ def run_list(repository: RepositoryReader, wanted: Filter) -> RunList:
     """Runs for the list, newest first, those of the archive behind the others."""
     runs: list[RunOverview] = []
     problems = [
-        (f"{layout.run_id} has no branch with its commits", onward(repository, f"git swarm resume {layout.run_id}"))
+        (f"{layout.run_id} has no branch with its commits", f"git swarm resume {layout.run_id}")
         for layout in runs_without_branch(repository, reads_commits=False)
     ]
     live = all_runs(repository)

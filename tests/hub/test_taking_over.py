@@ -155,7 +155,7 @@ def test_a_hub_that_cannot_be_reached_ends_the_process_and_no_step_is_lost(
     away = clones.hub.with_name("away.git")
     ended = clones.here.swarm(*clones.start(second=[f"mv '{clones.hub}' '{away}'"]), code=1)
     away.rename(clones.hub)
-    assert f"hint: git swarm resume {clones.run} --hub   (when that is fixed" in ended.stderr
+    assert f"hint: git swarm resume {clones.run}   (when that is fixed" in ended.stderr
     assert clones.pushed() == ["first"]
 
     clones.here.swarm("resume", "--hub")

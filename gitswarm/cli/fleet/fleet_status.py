@@ -36,7 +36,6 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.kept_overviews import kept_overviews
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease
-from gitswarm.ledger.next_command import with_hub
 from gitswarm.records.execution import OVER, RunStatus
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.text import usd
@@ -111,7 +110,7 @@ def fleet_run_of(lease: Lease) -> FleetRun:
         generation=lease.generation,
         attempts=lease.attempts,
         pushed=age_since(lease.time),
-        hint=with_hub(hint),
+        hint=hint,
     )
 
 

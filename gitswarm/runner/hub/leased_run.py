@@ -13,8 +13,16 @@ from gitswarm.errors import FencedError, GitFailedError, SwarmError
 from gitswarm.git.remote import Move, Remote, is_declined, refusal_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, OnHub, archived_on_hub, look_at_hub, owner_here, refs_here, refs_to_push
-from gitswarm.ledger.next_command import mark_shared, with_hub
+from gitswarm.ledger.lease import (
+    Lease,
+    OnHub,
+    archived_on_hub,
+    look_at_hub,
+    mark_shared,
+    owner_here,
+    refs_here,
+    refs_to_push,
+)
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState, replay
@@ -71,7 +79,9 @@ class LeasedRun:
         :raises SwarmError: somebody moved a ref there without a lease.
         """
         how = overview(self._repository, self._layout, state)
-        how = replace(how, worktree=None, hint=with_hub(how.hint))
+        again = f"git swarm resume {self._layout.run_id}"
+        # Where the lease is read the run need not be, nor belong to who reads it.
+        how = replace(how, worktree=None, hint=how.hint.replace(again, f"{again} --hub"))
         refs: dict[str, str | None] = {**refs_to_push(self._repository, state)}
         gone = dict.fromkeys(view for view in self._layout.views if view not in refs)
         before = self.lease.overview if self.lease else None
@@ -129,7 +139,7 @@ class LeasedRun:
             if is_declined(said):
                 raise refusal_of(self.remote, run, said, again=f"git swarm {'push' if refs else 'pull'} {run}")
             time.sleep(pause)
-        hint = f"git swarm resume {run} --hub   (when that is fixed; without --hub it continues here alone)"
+        hint = f"git swarm resume {run}{'' if refs else ' --hub'}   (when that is fixed; here alone: --no-hub)"
         raise GitFailedError(f"{self.remote.name} did not take {run}: {said}", hint=hint)
 
     def _attempt(self, wanted: Mapping[str, str | None]) -> str:

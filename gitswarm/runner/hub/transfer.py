@@ -14,8 +14,15 @@ from gitswarm.git.owners import owner_of
 from gitswarm.git.remote import Remote, configured_hub, own_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, OnHub, archived_on_hub, look_at_hub, owner_here, refs_here, refs_to_push
-from gitswarm.ledger.next_command import mark_shared
+from gitswarm.ledger.lease import (
+    Lease,
+    archived_on_hub,
+    look_at_hub,
+    mark_shared,
+    owner_here,
+    refs_here,
+    refs_to_push,
+)
 from gitswarm.ledger.state import replay
 from gitswarm.records.record import Clock, timestamp
 from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
@@ -55,12 +62,8 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
     _refuse_executed(repository, leased.lease)
     _refuse_held(repository, leased.lease)
     there = layout.without_lease(leased.there)
-    seen = there
-    if layout.branch not in there:
-        with archived_on_hub(repository, remote, layout) as archive:
-            seen = archive.refs(layout) if archive is not None else there
     state = replay(repository, layout)
-    if not reaches_all(repository, seen.values(), state):
+    if not reaches_all(repository, _refs_there(repository, leased, layout).values(), state):
         raise SwarmError(
             f"{remote.name} has commits of {layout.run_id} that are not here",
             hint=f"git swarm pull {layout.run_id}   (keeps what is only here)",
@@ -117,42 +120,17 @@ def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock:
     )
 
 
-def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, command: str) -> OnHub | None:
-    """Before a command changes a run that no process here executes: what its hub has of it; None: there is no hub, or
-    it was not reached.
+def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, wish: RequestKind) -> None:
+    """Before `stop` or `pause` changes a run that no process here executes. A hub out of reach refuses nothing.
 
-    :param command: the one that reaches that clone with `--hub`.
     :raises SwarmError: by its lease on the hub another clone executes it.
     """
     try:
         remote = replace(remote_of(repository, configured_hub(repository), env), patience_s=_PATIENCE_S)
-        found = look_at_hub(repository, remote, layout)
+        lease = look_at_hub(repository, remote, layout).leases.get(layout.run_id)
     except SwarmError:
-        return None
-    run, lease = layout.run_id, found.leases.get(layout.run_id)
-    if lease is not None and lease.executes and lease.owner != owner_here(repository):
-        raise SwarmError(
-            f"{lease.owner} executes {run}, by its lease on {remote.name} of {timestamp(lease.time)}",
-            hint=f"git swarm {command} {run} --hub",
-        )
-    return found
-
-
-def refuse_behind(repository: Repository, env: Mapping[str, str], layout: RunLayout) -> None:
-    """As `refuse_elsewhere`, before a shared run continues here without its lease.
-
-    :raises SwarmError: another clone executes it, or the hub has steps of it that are not here.
-    """
-    found = refuse_elsewhere(repository, env, layout, "resume")
-    if found is None or layout.run_id not in found.leases:
         return
-    commits = layout.without_lease(found.refs).values()
-    if not reaches_all(repository, commits, replay(repository, layout)):
-        run, owner = layout.run_id, found.leases[layout.run_id].owner
-        raise SwarmError(
-            f"{owner} continued {run}: the hub has commits of it that are not here",
-            hint=f"git swarm pull {run}   (or: git swarm resume {run} --hub)",
-        )
+    _refuse_other(repository, remote, lease, wish)
 
 
 def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> LeasedRun:
@@ -174,6 +152,18 @@ def _refuse_executed(repository: Repository, lease: Lease | None) -> None:
         f"{run} is executed by {lease.owner} since {timestamp(lease.time)}",
         hint=f"git swarm {way} {run} --hub   ({about})",
     )
+
+
+def _refuse_other(repository: Repository, remote: Remote, lease: Lease | None, command: str) -> None:
+    """
+    :param command: the one that reaches that clone with `--hub`.
+    :raises SwarmError: another clone executes the run.
+    """
+    if lease is not None and lease.executes and lease.owner != owner_here(repository):
+        raise SwarmError(
+            f"{lease.owner} executes {lease.run_id}, by its lease on {remote.name} of {timestamp(lease.time)}",
+            hint=f"git swarm {command} {lease.run_id} --hub",
+        )
 
 
 def _refuse_held(repository: Repository, lease: Lease | None) -> None:
@@ -228,11 +218,9 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, context
                 leased.take(executes=True, held=leased.lease is not None and leased.lease.held)
             except FencedError:
                 continue  # a step came between our look and our lease
-        theirs = layout.without_lease(leased.there)
         try:
-            if layout.branch in theirs and theirs == refs_here(repository, layout):
-                return leased
-            if layout.branch in theirs or _is_archived(repository, remote, layout):
+            theirs = _refs_there(repository, leased, layout)
+            if layout.branch in theirs and theirs != refs_here(repository, layout):
                 pull_run(repository, remote, layout, context)
         except SwarmError:
             leased.let_go()
@@ -241,6 +229,37 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, context
     raise FencedError(f"others keep taking {layout.run_id} over", hint=f"git swarm status {layout.run_id} --hub")
 
 
-def _is_archived(repository: Repository, remote: Remote, layout: RunLayout) -> bool:
-    with archived_on_hub(repository, remote, layout) as archive:
-        return archive is not None
+def take_current(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> LeasedRun:
+    """Makes this clone the owner of a run that nobody else executes, and that has nothing there which is not here.
+
+    :raises SwarmError: another clone executes it, or continued it.
+    :raises NotFoundError: the hub does not have it any more.
+    :raises GitFailedError: the hub cannot be reached, or does not take the lease.
+    :raises RunHeldError: a process executes it here.
+    :raises FencedError: another clone holds it, or was faster.
+    """
+    leased = LeasedRun(repository, replace(remote, patience_s=_PATIENCE_S), layout, clock)
+    leased.remote = remote
+    run, lease = layout.run_id, leased.lease
+    _refuse_held(repository, lease)
+    _refuse_other(repository, remote, lease, "resume")
+    theirs = _refs_there(repository, leased, layout)
+    if lease is None and not theirs:
+        raise NotFoundError(f"{remote.name} does not have {run} any more", hint=f"git swarm push {run}")
+    if not reaches_all(repository, theirs.values(), replay(repository, layout)):
+        raise SwarmError(
+            f"{lease.owner if lease else 'somebody'} continued {run}: the hub has commits of it that are not here",
+            hint=f"git swarm pull {run}   (or: git swarm resume {run} --hub)",
+        )
+    with Locks(repository.common_dir).own_run(run, timestamp(clock())):
+        leased.take(executes=True, held=lease is not None and lease.held)
+    return leased
+
+
+def _refs_there(repository: Repository, leased: LeasedRun, layout: RunLayout) -> dict[str, str]:
+    """Refs of the run on the hub; of one that has no branch there those that its archive has."""
+    there = layout.without_lease(leased.there)
+    if layout.branch in there:
+        return there
+    with archived_on_hub(repository, leased.remote, layout) as archive:
+        return archive.refs(layout) if archive is not None else there

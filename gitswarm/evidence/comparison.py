@@ -255,16 +255,13 @@ def _not_in_commit(judged: ComparisonIndex) -> Iterator[ProofFinding]:
             yield finding("not_compared", names, fact)
     elif committed.is_worse_than(judged.final):
         lost, own = committed.lacks(judged.final), own_tests(judged.changes)
-        what = listed([case.name for case in lost]) if lost else "tests"
-        what = f"in a fresh checkout of the commit {what} fail" + (
-            "" if committed.is_red else ", or are not executed"
-        )
+        ended = "fail" if committed.is_red else "are not executed"
+        what = f"{listed([each.name for each in lost]) or 'tests'} {ended} in a fresh checkout of the commit"
         if proof.needs_leftovers:
             is_about_run = any(case.name in proof.criteria or is_own(case, own) for case in lost)
             blocking = _base_runs(judged) and (committed.is_red or is_about_run)
-            yield finding(
-                "not_in_commit", names, f"{what}; they pass beside {files}, which git ignores", blocking=blocking
-            )
+            fact = f"{what}; they pass beside {files}, which git ignores"
+            yield finding("not_in_commit", names, fact, blocking=blocking)
         else:
             fact = f"{what}, also beside what git ignores: worktree.setup may not install what they need"
             yield finding("not_compared", names, fact)

@@ -358,10 +358,10 @@ def write_tree(shadow: Shadow, search: Search | None = None, *, also: Sequence[s
         return _staged(shadow, incoming, search, also)
 
 
-def ignored(shadow: Shadow, folders: Sequence[str]) -> set[str]:
-    """Which of these folders git ignores here."""
-    asked = b"".join(f"{name}/".encode(errors="surrogateescape") + b"\0" for name in folders)
+def ignored(shadow: Shadow, names: Sequence[str]) -> set[str]:
+    """Which of these git ignores here, without the slash that has to stand behind a folder."""
+    asked = b"".join(name.encode(errors="surrogateescape") + b"\0" for name in names)
     # Exit code 1 says that none is ignored.
     done = shadow.git.run("check-ignore", "-z", "--no-index", "--stdin", stdin=asked)
-    names = (raw.decode(errors="surrogateescape").rstrip("/") for raw in done.stdout.split(b"\0"))
-    return {name for name in names if name}
+    found = (raw.decode(errors="surrogateescape").rstrip("/") for raw in done.stdout.split(b"\0"))
+    return {name for name in found if name}

@@ -47,6 +47,22 @@ GONE = {"delete": ["tests/test_x.py"]}
 BACK = {"write": {"tests/test_x.py": TESTS}}
 
 
+def test_a_listed_file_that_git_ignores_is_called_so_and_the_agent_moves_it(tested: Project) -> None:
+    tested.commit({".gitignore": "lib/\n"})
+    handoff = {"status": "VERIFIED", "summary": "Done."}
+    entries = [
+        {
+            "write": {f"{folder}/y.py": "y = 1\n"},
+            "envelope": {**handoff, "file_changes": [{"path": f"{folder}/y.py", "change": "added"}]},
+        }
+        for folder in ("tests/lib", "tests/own")
+    ]
+    run = play(tested, {"write": entries})
+    (opened,) = tested.json("show", "1", "--run", run)["evidence"]["opened"]
+    assert opened["fact"] == "git ignores tests/lib/y.py: no commit has it"
+    assert (taken(tested, run)[:2], standing(tested, run)) == (["write@1 UNVERIFIED", "write@2 VERIFIED"], [])
+
+
 def test_deleted_tests_are_repeated_and_the_agent_puts_them_back(tested: Project) -> None:
     run = play(tested, {"write": [GONE, BACK]})
     assert taken(tested, run) == [

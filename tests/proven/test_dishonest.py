@@ -207,6 +207,20 @@ AT_A_STEP: Mapping[str, Story] = {
         [claims(file_changes=[{"path": "src/y.py", "change": "added"}])],
         blocking=held("file_changes_mismatch@work/write"),
     ),
+    "a file of the handoff is ignored by git": Story(
+        [
+            {
+                "write": {"src/x.py": "x = 1\n", "lib/a b/y.py": "y = 1\n"},
+                "envelope": {
+                    "status": "VERIFIED",
+                    "summary": "Done.",
+                    "file_changes": [{"path": name, "change": "added"} for name in ("src/x.py", "lib/a b/y.py")],
+                },
+            }
+        ],
+        files={".gitignore": "lib/\n"},
+        blocking=held("file_changes_mismatch@work/write"),
+    ),
     "an artifact that does not exist": Story(
         [claims(artifacts=["load_test_report.md"])], blocking=held("file_changes_mismatch@work/write")
     ),

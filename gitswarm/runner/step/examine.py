@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -95,9 +96,18 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
         code_tree=code_tree,
         artifacts=changes.declared,
         present=place.folder.paths(),
+        ignored=_claimed_and_ignored(place.shadow, result),
         is_index_stale=code_tree != staged.tree,
         reports=reports,
     )
+
+
+def _claimed_and_ignored(shadow: Shadow, result: StepResult) -> frozenset[str]:
+    """Files that the handoff lists and that are there, but in no commit: git ignores them."""
+    listed = [each.path for each in result.handoff.file_changes] if result.handoff else []
+    names = [name for name in listed if ".." not in name.split("/") and not name.startswith("/")]
+    there = [name for name in names if os.path.lexists(shadow.path / name)]
+    return frozenset(snapshot.ignored(shadow, there) if there else ())
 
 
 def _not_taken(step: OpenStep, result: StepResult, refused: str) -> StepResult:
@@ -251,7 +261,7 @@ def quarantine_nested(session: Session, place: RunWorktree) -> Iterator[tuple[st
     """
     nested = place.nested.find(time.time_ns())
     found = [name for name in nested if not is_submodule(place.shadow, name)]
-    ignored = snapshot.ignored(place.shadow, found) if found else set()
+    ignored = snapshot.ignored(place.shadow, [f"{name}/" for name in found]) if found else set()
     store = _quarantine(session)
     for name in found:
         if name not in ignored:

@@ -256,9 +256,11 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
     verdict = outcome.evidence.verdict
     invented = _invented(session, plan, outcome)
     if invented:
-        yield step_concern(
-            plan, "file_changes_mismatch", f"{listed(invented)} is claimed, but does not exist", invented
-        )
+        unknown = [name for name in invented if name not in outcome.ignored]
+        ignored = [name for name in invented if name in outcome.ignored]
+        facts = [f"{listed(unknown)} is claimed, but does not exist"] if unknown else []
+        facts += [f"git ignores {listed(ignored)}: no commit has it"] if ignored else []
+        yield step_concern(plan, "file_changes_mismatch", "; ".join(facts), invented)
     # Red tests are a concern by themselves; a status that says nothing of them would be one more with every step.
     # That tests are fewer, or cover less, is told of who changed code; of others what they say of it and is not so.
     flags = {"claimed_verified_with_failures", *(("file_changes_mismatch",) if invented else ())}

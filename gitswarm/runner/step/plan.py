@@ -143,7 +143,8 @@ class StepOutcome(Struct, frozen=True):
 
     `result`: what the engine returned, without secrets. `envelope`: the handoff, with the status as it was judged.
     `code_tree`: the staged code, with `.swarm/runs` as it was before. `artifacts`: the declared files of RUN_BASE
-    that changed, path → content; `present`: all files there. `is_index_stale`: the index has another tree. `cases`:
+    that changed, path → content; `present`: all files there. `ignored`: files that the handoff lists, and that are in
+    no commit because git ignores them. `is_index_stale`: the index has another tree. `cases`:
     declared test cases of the changed files. `reports`: files that a command left in the tree, and that may be test
     reports. `proof`: what the tests said here and on the run's base; `base_tests`: the latter, to be kept;
     `criteria`: what is proven of the run's.
@@ -155,6 +156,7 @@ class StepOutcome(Struct, frozen=True):
     code_tree: str
     artifacts: Mapping[str, bytes]
     present: frozenset[str]
+    ignored: frozenset[str] = frozenset()
     is_index_stale: bool = False
     cases: CaseCounts = field(default_factory=CaseCounts)
     reports: Mapping[str, bytes] = field(default_factory=dict)

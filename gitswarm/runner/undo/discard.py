@@ -253,7 +253,7 @@ def refuse_work(session: Session, state: RunState) -> None:
     run = session.layout.run_id
     hint = f"git swarm resume {run}, or: git swarm discard {run} --force"
     nested = [name for name in NestedFinder(shadow.path).find(time.time_ns()) if not is_submodule(shadow, name)]
-    ignored = snapshot.ignored(shadow, nested) if nested else set()
+    ignored = snapshot.ignored(shadow, [f"{name}/" for name in nested]) if nested else set()
     own = [name for name in nested if name not in ignored]
     if own:
         raise SwarmError(f"{shadow.path} holds a repository of its own: {own[0]}", hint=hint)

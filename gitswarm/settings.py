@@ -21,7 +21,7 @@ from gitswarm.engines.registry import BrokenEngineError, adapter_of, is_known, u
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.globs import INSTRUCTION_FILES
 from gitswarm.records.json_value import JsonValue
-from gitswarm.records.mistakes import Mistake, MistakesError, Place
+from gitswarm.records.mistakes import Location, Mistake, MistakesError
 from gitswarm.records.record import AtLeastOne, Count, Record, extended, short_form
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
@@ -57,9 +57,9 @@ class EnginesSection(Record):
 
     def __post_init__(self) -> None:
         tables = (("flows", self.flows), ("steps", self.steps))
-        named: dict[Place, str] = {("default",): self.default}
+        named: dict[Location, str] = {("default",): self.default}
         named |= {(table, key): name for table, chosen in tables for key, name in chosen.items()}
-        wrong = [Mistake(place, unknown_engine(name)) for place, name in named.items() if not is_known(name)]
+        wrong = [Mistake(location, unknown_engine(name)) for location, name in named.items() if not is_known(name)]
         if wrong:
             raise MistakesError(wrong)
 
@@ -211,10 +211,10 @@ def load_config(team_file: str | None, git_config: Mapping[str, str], model: typ
         return model.from_plain(merged)
     except MistakesError as error:
         first = error.mistakes[0]
-        name, key = entry_of(model, first.place, git_config)
+        name, key = entry_of(model, first.location, git_config)
         hint = f"git swarm config --unset {key}"
-        place = takewhile(lambda part: isinstance(part, str), first.place)
-        raise EntryError(name, ".".join(map(str, place)), first.what, hint=hint) from error
+        location = takewhile(lambda part: isinstance(part, str), first.location)
+        raise EntryError(name, ".".join(map(str, location)), first.what, hint=hint) from error
 
 
 def _mentioned(team: object, git_config: Mapping[str, str]) -> set[str]:

@@ -78,10 +78,10 @@ def entry_value(model: type[Record], name: str, text: str) -> Any:
         raise EntryError(name, key, error.message.removeprefix(f"{key}: ")) from error
 
 
-def entry_of(model: type[Record], place: tuple[int | str, ...], names: Iterable[str]) -> tuple[str, str]:
-    """Name and key of the entry that sets what is at a place of the configuration; the last, if none is about it."""
+def entry_of(model: type[Record], location: tuple[int | str, ...], names: Iterable[str]) -> tuple[str, str]:
+    """Name and key of the entry that sets a location of the configuration; the last, if none is about it."""
     paths = {name: _entry_path(model, name) for name in names}
-    name = next((each for each, path in paths.items() if place[: len(path)] == path), list(paths)[-1])
+    name = next((each for each, path in paths.items() if location[: len(path)] == path), list(paths)[-1])
     return name, ".".join(paths[name])
 
 

@@ -120,10 +120,10 @@ def _specs(folder: str) -> list[str]:
     """Bundled ones, and those of the checkout that we stand in."""
     package = os.path.dirname(os.path.dirname(__file__))
     checkout = _above(".git") or "."
-    places = (f"{package}/_bundled/flows", f"{os.path.dirname(package)}/flows", f"{checkout}/.swarm/flows")
+    parents = (f"{package}/_bundled/flows", f"{os.path.dirname(package)}/flows", f"{checkout}/.swarm/flows")
     found: set[str] = set()
-    for place in places:
-        whole = os.path.join(place, folder)
+    for parent in parents:
+        whole = os.path.join(parent, folder)
         if os.path.isdir(whole):
             found |= {name.removesuffix(".yaml") for name in os.listdir(whole) if name.endswith(".yaml")}
     return sorted(found)

@@ -144,9 +144,9 @@ def _forget(repository: Repository, name: str, where: list[str]) -> None:
     """
     if repository.git.run("config", *where, "--unset-all", name).returncode != 0:
         found = repository.git.run("config", "--show-origin", "--get", name).stdout.decode(errors="replace")
-        place = found.partition("\t")[0].removeprefix("file:")
+        file = found.partition("\t")[0].removeprefix("file:")
         other = "" if where else "--global "
-        raise SwarmError(f"{name} is set in {place or 'another file'}", hint=f"git config {other}--unset {name}")
+        raise SwarmError(f"{name} is set in {file or 'another file'}", hint=f"git config {other}--unset {name}")
 
 
 def _write_team(repository: Repository, path: tuple[str, ...], value: str | None) -> list[str]:

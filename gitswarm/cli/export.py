@@ -13,7 +13,7 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out, out_json, plural
-from gitswarm.cli.live_events import events_so_far, place
+from gitswarm.cli.live_events import events_so_far, step_label
 from gitswarm.cli.runs import JsonFlag, Opened, open_run, step_name
 from gitswarm.errors import UsageError
 from gitswarm.git.object_reader import DIRECTORY
@@ -132,9 +132,9 @@ def _write(opened: Opened, folder: Path) -> tuple[int, list[str]]:
         if content is None:
             skipped.append(path)
             continue
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
         count += 1
     return count, skipped
 
@@ -186,7 +186,7 @@ def trace_events(events: Iterable[LoggedEvent]) -> list[Traced]:
     rows: dict[tuple[str, str], Traced] = {}
     found: list[Traced] = []
     for event in events:
-        name = place(event.flow_key, event.step_id, event.iteration)
+        name = step_label(event.flow_key, event.step_id, event.iteration)
         where = _row(rows, event.flow_key or "run", event.step_id or "run")
         if event.kind in _BEGINS:
             begun.setdefault((name, event.kind), []).append(event)

@@ -194,7 +194,7 @@ def _bracket(entries: Sequence[HistoryEntry], index: int) -> str:
     fork = _fork(entries[index])
     if fork is None:
         return " "
-    others = [place for place, entry in enumerate(entries) if _fork(entry) == fork]
+    others = [index for index, entry in enumerate(entries) if _fork(entry) == fork]
     if index == others[0]:
         return "┌"
     return "└" if index == others[-1] else "│"

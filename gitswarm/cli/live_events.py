@@ -100,7 +100,7 @@ def hint_at_resume(opened: Opened) -> None:
     advise(f"git swarm resume {opened.layout.run_id}   (no process executes this run now)")
 
 
-def place(flow: str | None, step: str | None, iteration: int | None) -> str:
+def step_label(flow: str | None, step: str | None, iteration: int | None) -> str:
     """Where an event happened, `flow/step@n`, or what the event has of it."""
     return f"{flow}/{step}@{iteration}" if step else flow or "run"
 
@@ -127,7 +127,7 @@ def _print_event(event: LoggedEvent, *, as_json: bool) -> None:
     if as_json:
         out_verbatim(escaped(event.to_line().decode().rstrip("\n")))
         return
-    where = place(event.flow_key, event.step_id, event.iteration)
+    where = step_label(event.flow_key, event.step_id, event.iteration)
     about = ", ".join(f"{key}={_short(value)}" for key, value in event.payload.items() if value not in (None, ""))
     out_lines(readable(f"{event.ts[11:23]} {event.kind:<15} ", f"{where}  {about}".rstrip(), sys.stdout))
 

@@ -86,8 +86,8 @@ class PlainProgress(Observer):
         elif event.kind is EventKind.ENGINE_RETRY:
             self.tell(f"{_UNDER}retry ", retry_in_words(event.payload))
         if event.step_id is not None:
-            place = (event.flow_key, event.step_id, event.iteration)
-            self._below.setdefault(place, Below()).take(event)
+            key = (event.flow_key, event.step_id, event.iteration)
+            self._below.setdefault(key, Below()).take(event)
 
     def committed(self, state: RunState) -> None:
         record = self._last = state.steps[-1]

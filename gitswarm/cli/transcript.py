@@ -25,7 +25,7 @@ from gitswarm.cli.console import (
     plural,
     with_short_ids,
 )
-from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps, place
+from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps, step_label
 from gitswarm.cli.runs import Opened, RunOption, StepArgument, open_run, step_name, step_outcome, understood
 from gitswarm.cli.terminal import text_width
 from gitswarm.errors import NotFoundError, UsageError
@@ -105,7 +105,7 @@ def _folded(opened: Opened, lines: Iterable[Line]) -> Iterator[str]:
     foldings: dict[str, Folding] = {}
     last = ""
     for line in lines:
-        name = place(str(line["flow_key"]), str(line["step_id"]), int(str(line["iteration"])))
+        name = step_label(str(line["flow_key"]), str(line["step_id"]), int(str(line["iteration"])))
         folding = foldings.setdefault(name, Folding())
         shown = folding.take(line)
         if shown and name != last:
@@ -220,7 +220,7 @@ def _by(given: Line) -> Line:
 def in_words(line: Line) -> str:
     """`── time [place] who or what`, and below it the text, whole."""
     step, flow, iteration = line.get("step_id"), line.get("flow_key"), line.get("iteration")
-    where = place(str(flow), str(step), int(str(iteration))) if step else ""
+    where = step_label(str(flow), str(step), int(str(iteration))) if step else ""
     agent = f"({line['agent']})" if line.get("agent") else ""
     kind = line.get("role") or line.get("type")
     title = " ".join(str(part) for part in (line.get("timestamp"), where, kind, line.get("tool"), agent) if part)

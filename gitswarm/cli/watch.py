@@ -30,7 +30,7 @@ from gitswarm.cli.console import (
     readable,
     with_short_ids,
 )
-from gitswarm.cli.live_events import Stamp, is_committed, place, stamp
+from gitswarm.cli.live_events import Stamp, is_committed, stamp, step_label
 from gitswarm.cli.log import step_lines
 from gitswarm.cli.runs import Opened, about, headline, reader_here
 from gitswarm.cli.terminal import painted, terminal_height, terminal_width, text_width
@@ -237,7 +237,7 @@ class ExecutingStep(Struct):
 
     @property
     def name(self) -> str:
-        return place(self.journal.flow, self.journal.step, self.journal.iteration)
+        return step_label(self.journal.flow, self.journal.step, self.journal.iteration)
 
     def catch_up(self) -> bool:
         """Reads what its journal has more; whether its usage is in that."""

@@ -166,7 +166,7 @@ class AgentProcess(Backlog[bytes | None]):
         end_process(self.process)
 
 
-class AgentPlace(Protocol):
+class AgentContext(Protocol):
     """Of a program: a `StepRequest`, or as much of one as this."""
 
     @property
@@ -181,7 +181,7 @@ class AgentPlace(Protocol):
 
 @contextmanager
 def agent_process(
-    argv: Sequence[str], request: AgentPlace, env: Mapping[str, str], deadline: float
+    argv: Sequence[str], request: AgentContext, env: Mapping[str, str], deadline: float
 ) -> Iterator[AgentProcess]:
     """While the block lasts the program runs in the worktree, confined and in a session of its own. When it is left,
     nothing that it started is there any more.

@@ -140,12 +140,12 @@ def detect_test_command(files: ProjectFiles, available: Callable[[str], bool]) -
 def _recognized(files: ProjectFiles, available: Callable[[str], bool]) -> Iterator[DetectedCommand]:
     """Row by row."""
     pytest = f"{_python(files, available)} -m pytest"
-    if place := _pytest_place(files):
-        yield DetectedCommand(pytest, f"{place} configures pytest")
+    if config := _pytest_config(files):
+        yield DetectedCommand(pytest, f"{config} configures pytest")
     if files.has("noxfile.py") and available("nox"):
         yield DetectedCommand("nox", "there is a noxfile.py")
-    if (place := _tox_place(files)) and available("tox"):
-        yield DetectedCommand("tox", f"{place} configures tox")
+    if (config := _tox_config(files)) and available("tox"):
+        yield DetectedCommand("tox", f"{config} configures tox")
     project_file = _python_project_file(files)
     if project_file and files.has_python_tests():
         yield DetectedCommand(pytest, f"there is a {project_file} with Python test files")
@@ -184,7 +184,7 @@ def _python(files: ProjectFiles, available: Callable[[str], bool]) -> str:
     return "python" if available("python") else "python3"
 
 
-def _pytest_place(files: ProjectFiles) -> str | None:
+def _pytest_config(files: ProjectFiles) -> str | None:
     if _has_table(files.toml("pyproject.toml"), "tool.pytest"):
         return "pyproject.toml"
     if "tool:pytest" in files.sections("setup.cfg"):
@@ -194,7 +194,7 @@ def _pytest_place(files: ProjectFiles) -> str | None:
     return files.first(*_PYTEST_FILES)
 
 
-def _tox_place(files: ProjectFiles) -> str | None:
+def _tox_config(files: ProjectFiles) -> str | None:
     if "tox" in files.sections("tox.ini"):
         return "tox.ini"
     if _has_table(files.toml("pyproject.toml"), "tool.tox"):

@@ -150,8 +150,8 @@ def _did_not_run(judged: ComparisonIndex, case: CaseResult) -> bool:
 
 
 def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult], *, is_red: bool) -> Iterator[ProofFinding]:
-    places = _Places(judged)
-    reshaped = [case for case in lost if _is_reshaped(judged, case, places) or _is_as_many(judged, case, places)]
+    counts = _TestCounts(judged)
+    reshaped = [case for case in lost if _is_reshaped(judged, case, counts) or _is_as_many(judged, case, counts)]
     reshaped += _moved_examples(judged, (case for case in lost if case not in reshaped))
     renamed = {case.name for case in reshaped}
     left = [case for case in lost if case.name not in renamed]
@@ -174,8 +174,8 @@ def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult], *, is_red: bool) 
         yield finding("tests_reshaped", names, f"renamed: {listed(names)}")
 
 
-class _Places:
-    """How many tests each place executed, at the base and now."""
+class _TestCounts:
+    """How many tests were executed of each file, at the base and now."""
 
     def __init__(self, judged: ComparisonIndex) -> None:
         self.before = _executed(judged.base_cases.values())
@@ -186,28 +186,28 @@ class _Places:
         self.touched_after = sum(self.after[path] for path in afters)
 
 
-def _is_reshaped(judged: ComparisonIndex, case: CaseResult, places: _Places) -> bool:
+def _is_reshaped(judged: ComparisonIndex, case: CaseResult, counts: _TestCounts) -> bool:
     """The old test passes on the new product, and its file executes no fewer tests that compare; where the file is
     gone, all touched test files together."""
     old = judged.old.get(case.name) if judged.old is not None else None
     if old is None or not (old.is_green or not case.is_green):
         return False
     before = place(case)
-    file = places.files.get(before)
+    file = counts.files.get(before)
     if file is not None and (file.is_gone or not file.after.tests):
-        return places.touched_after >= places.touched_before
+        return counts.touched_after >= counts.touched_before
     if file is not None and not file.after.compares:
         return False
-    return places.after[judged.renamed.get(before, before)] >= places.before[before]
+    return counts.after[judged.renamed.get(before, before)] >= counts.before[before]
 
 
-def _is_as_many(judged: ComparisonIndex, case: CaseResult, places: _Places) -> bool:
+def _is_as_many(judged: ComparisonIndex, case: CaseResult, counts: _TestCounts) -> bool:
     """Nothing changed where it stood, and as many tests are executed there: their names are made of what the product
     says, of dates or addresses."""
     where = place(case)
     changed = {each.former_path for each in judged.proof.changes}
     untouched = where not in changed if where else not judged.changes.files
-    return untouched and not judged.changes.harness and places.after[where] >= places.before[where]
+    return untouched and not judged.changes.harness and counts.after[where] >= counts.before[where]
 
 
 def _executed(cases: Collection[CaseResult]) -> Counter[str]:

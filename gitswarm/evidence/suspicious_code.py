@@ -214,16 +214,16 @@ def _by_state(function: Function, states: frozenset[str]) -> str:
     counted, kept = _recorded(function, states)
     for node in _own(function):
         if isinstance(node, ast.If | ast.IfExp):
-            read = _places(node.test)
+            read = _names_in(node.test)
             constants = [each for each in _results(node) if isinstance(each, ast.Constant) and each.value is not None]
             plain = [each for each in constants if not isinstance(each.value, bool)]
-            own = {place for place in counted if place.partition(".")[0] not in {"self", "cls"}}
+            own = {name for name in counted if name.partition(".")[0] not in {"self", "cls"}}
             hit = (read & own and constants) or (read & (counted | kept) and plain)
             if hit:
                 return f"keeps {min(read & (counted | kept))} from call to call, and returns a constant by that"
         elif isinstance(node, ast.Return) and isinstance(node.value, ast.Subscript):
             table = isinstance(node.value.value, ast.List | ast.Tuple)
-            if table and _places(node.value.slice) & counted:
+            if table and _names_in(node.value.slice) & counted:
                 return "gives another element of a list at every call"
         elif isinstance(node, ast.Return) and isinstance(node.value, ast.Call) and _is_next(node.value, states):
             return "gives the next of some values at every call"
@@ -239,7 +239,7 @@ def _is_next(call: ast.Call, states: frozenset[str]) -> bool:
 
 
 def _recorded(function: Function, states: frozenset[str]) -> tuple[set[str], set[str]]:
-    """Places that are counted up, and places that arguments are kept in."""
+    """Names that are counted up, and names that arguments are kept in."""
     shared = {*states, *_mutable_defaults(function)}
     for node in _own(function):
         if isinstance(node, ast.Global | ast.Nonlocal):
@@ -253,7 +253,7 @@ def _recorded(function: Function, states: frozenset[str]) -> tuple[set[str], set
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 written = _shared(target, shared, function.name)
-                counted |= written & _places(node.value)
+                counted |= written & _names_in(node.value)
                 kept |= written if isinstance(target, ast.Subscript) else set()
     return counted, kept
 
@@ -266,15 +266,13 @@ def _mutable_defaults(function: Function) -> Iterator[str]:
 
 
 def _shared(target: ast.expr, shared: set[str], function: str) -> set[str]:
-    """The place that is written, if calls share it: a variable of the module, an attribute of the function or, when
+    """The name that is written, if calls share it: a variable of the module, an attribute of the function or, when
     it is written itself, of the object."""
     own = {function, "self", "cls"} if isinstance(target, ast.Attribute) else {function}
-    return {
-        place for place in _places(target) if place in shared or ("." in place and place.partition(".")[0] in own)
-    }
+    return {name for name in _names_in(target) if name in shared or ("." in name and name.partition(".")[0] in own)}
 
 
-def _places(node: ast.AST) -> set[str]:
+def _names_in(node: ast.AST) -> set[str]:
     """Variables and attributes of variables that an expression reads: `n`, `f.calls`."""
     found = set()
     for each in ast.walk(node):
@@ -302,7 +300,7 @@ def _special_cases(function: Function, expected: Expectations, before: _Code) ->
         if isinstance(node, ast.If | ast.IfExp) and not before.names(node.test):
             results = _results(node)[:1]
             hits += [each for each in _asked(node.test, arguments) for one in results if expected.has(each, one)]
-        elif isinstance(node, ast.Match) and _places(node.subject) & arguments:
+        elif isinstance(node, ast.Match) and _names_in(node.subject) & arguments:
             for case in (each for each in node.cases if not before.names(each.pattern)):
                 result = next((each.value for each in case.body if isinstance(each, ast.Return)), None)
                 values = [each.value for each in ast.walk(case.pattern) if isinstance(each, ast.MatchValue)]
@@ -324,9 +322,9 @@ def _asked(test: ast.expr, arguments: set[str]) -> Iterator[ast.expr]:
         left, right = node.left, node.comparators[0]
         if isinstance(node.ops[0], ast.Eq | ast.Is):
             for one, other in ((left, right), (right, left)):
-                if _places(one) & arguments and not isinstance(one, ast.Call) and literal_text(other) is not None:
+                if _names_in(one) & arguments and not isinstance(one, ast.Call) and literal_text(other) is not None:
                     yield other
-        elif _places(left) & arguments and isinstance(right, ast.Tuple | ast.List | ast.Set):
+        elif _names_in(left) & arguments and isinstance(right, ast.Tuple | ast.List | ast.Set):
             yield from right.elts if isinstance(node.ops[0], ast.In) else ()
 
 

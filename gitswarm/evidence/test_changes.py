@@ -216,8 +216,8 @@ def _with_standing(
     found = find_standing(
         ((changes[each.old_path], each.before) for each in followed if each.after is None), untouched
     )
-    places = [(each, found.get((each.old_path, each.before.name))) for each in followed]
-    return tuple(replace(each, new_path=at[0], after=at[1]) if at is not None else each for each, at in places)
+    moved = [(each, found.get((each.old_path, each.before.name))) for each in followed]
+    return tuple(replace(each, new_path=at[0], after=at[1]) if at is not None else each for each, at in moved)
 
 
 def _kept(

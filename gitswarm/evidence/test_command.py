@@ -215,8 +215,8 @@ def _without_places(given: Sequence[str], results: CaseResults) -> list[str]:
     files = {case.file for case in results.cases if case.file}
     kept = []
     for word in given:
-        place = word.split("::", 1)[0].removeprefix("./").rstrip("/")
-        if word.startswith("-") or not (place in files or any(f"{file}".startswith(f"{place}/") for file in files)):
+        path = word.split("::", 1)[0].removeprefix("./").rstrip("/")
+        if word.startswith("-") or not (path in files or any(f"{file}".startswith(f"{path}/") for file in files)):
             kept.append(word)
     return kept if "." not in kept else [word for word in kept if word != "."]
 

@@ -21,10 +21,10 @@ def clone_of_hub(folder: Path, url: str, env: Mapping[str, str]) -> Repository:
     :raises GitFailedError: it cannot be made.
     """
     name = Path(url.rstrip("/")).name.removesuffix(".git") or "hub"
-    place = folder.absolute() / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:8]}.git"
-    if not place.exists():
-        _make(place, ["init"], env, [["config", "swarm.hub", url]])
-    return open_repository(place, env)
+    path = folder.absolute() / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:8]}.git"
+    if not path.exists():
+        _make(path, ["init"], env, [["config", "swarm.hub", url]])
+    return open_repository(path, env)
 
 
 def make_own_hub(repository: Repository, env: Mapping[str, str]) -> Path:
@@ -33,17 +33,17 @@ def make_own_hub(repository: Repository, env: Mapping[str, str]) -> Path:
 
     :raises GitFailedError: it cannot be made.
     """
-    place = own_hub(repository)
-    if not place.exists():
+    path = own_hub(repository)
+    if not path.exists():
         clone = ["clone", "--no-tags", "--single-branch", str(repository.common_dir)]
-        _make(place, clone, env, [["remote", "remove", "origin"]])
-    return place
+        _make(path, clone, env, [["remote", "remove", "origin"]])
+    return path
 
 
-def _make(place: Path, command: Sequence[str], env: Mapping[str, str], then: Sequence[Sequence[str]]) -> None:
+def _make(path: Path, command: Sequence[str], env: Mapping[str, str], then: Sequence[Sequence[str]]) -> None:
     """Under another name first: others may make it at the same time, and whoever is first is right."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         git = UsersGit(env, made, lambda: None)
         verb, *words = command
@@ -51,12 +51,12 @@ def _make(place: Path, command: Sequence[str], env: Mapping[str, str], then: Seq
             done = git.run(*line)
             if done.returncode != 0:
                 raise GitFailedError(
-                    f"git {line[0]} failed in {made}: {output_of(done)}", hint=f"ls -ld {place.parent}"
+                    f"git {line[0]} failed in {made}: {output_of(done)}", hint=f"ls -ld {path.parent}"
                 )
         try:
-            made.rename(place)
+            made.rename(path)
         except OSError:
-            if not place.exists():
+            if not path.exists():
                 raise
     finally:
         shutil.rmtree(made, ignore_errors=True)

@@ -84,15 +84,15 @@ _NEW_ENOUGH: set[str | None] = set()
 """Programs that this process asked for their version."""
 
 
-class Place(Struct, frozen=True):
-    """Where discovery ended up."""
+class RepositoryPaths(Struct, frozen=True):
+    """The folders of a repository, as discovery found them."""
 
     common_dir: Path
     git_dir: Path
     checkout: Path | None
 
 
-def discover(env: Mapping[str, str], folder: Path) -> Place:
+def discover(env: Mapping[str, str], folder: Path) -> RepositoryPaths:
     """The repository around a folder.
 
     :param env: the user's environment.
@@ -116,7 +116,7 @@ def discover(env: Mapping[str, str], folder: Path) -> Place:
         checkout = _path(git, folder, "--show-toplevel") if inside == b"true" else git_dir
     _refuse_ref_storage(git, common_dir)
     _refuse_aimed(env, folder, git_dir, common_dir)
-    return Place(common_dir, git_dir, checkout if inside == b"true" else None)
+    return RepositoryPaths(common_dir, git_dir, checkout if inside == b"true" else None)
 
 
 def _refuse_aimed(env: Mapping[str, str], folder: Path, *found: Path) -> None:

@@ -45,16 +45,16 @@ def create_repository(folder: Path, env: Mapping[str, str], author: Person, mess
 def merging_repository(repository: Repository) -> Iterator[Repository]:
     """A bare repository without refs in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="git-swarm-") as folder:
-        place = Path(folder)
+        path = Path(folder)
         formats = ("-c", "init.defaultRefFormat=files", "init", "--object-format=sha1")
-        Git(repository.env).output(*formats, "--quiet", "--bare", "--template=", "--", str(place), cwd=place)
-        alternates = place / "objects" / "info" / "alternates"
+        Git(repository.env).output(*formats, "--quiet", "--bare", "--template=", "--", str(path), cwd=path)
+        alternates = path / "objects" / "info" / "alternates"
         alternates.parent.mkdir(exist_ok=True)
         alternates.write_bytes(os.fsencode(repository.common_dir / "objects") + b"\n")
         shallow = repository.common_dir / "shallow"
         if shallow.exists():
-            shutil.copy(shallow, place)
-        yield open_repository(place, repository.env)
+            shutil.copy(shallow, path)
+        yield open_repository(path, repository.env)
 
 
 _CONFLICTED = 1

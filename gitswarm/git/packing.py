@@ -144,9 +144,9 @@ class Packing:
         if len(packs) < 2 or any(self._folder.glob("multi-pack-index*")):
             return
         with suppress(OSError, _BrokenPackError):
-            places = [_places(path) for path in packs]
+            offsets = [_offsets(path) for path in packs]
             # What it replaces may be on disk for good already: flushed as `git repack` does.
-            path = self._write(len(set().union(*places)), _entries(packs, places), durable=True)
+            path = self._write(len(set().union(*offsets)), _entries(packs, offsets), durable=True)
             for replaced in {*packs} - {path}:  # one that has all that the others have is the pack that was made
                 # Without its index nobody looks for a pack any more.
                 for suffix in (".idx", ".pack", ".keep"):
@@ -167,7 +167,7 @@ class Packing:
         try:
             # Both first: of a pack without an index nothing would free the room again.
             _put(staged, body.pieces(), durable=durable)
-            _put(staged_index, [_index(body.places, body.seal())], durable=durable)
+            _put(staged_index, [_index(body.offsets, body.seal())], durable=durable)
             path = self._folder / f"pack-{body.seal().hex()}.pack"
             self._keep(path, staged)
             staged.replace(path)
@@ -210,19 +210,19 @@ class _Body:
         self._count = count
         self._entries = entries
         self._hashed = hashlib.sha1(usedforsecurity=False)
-        self.places: dict[bytes, tuple[int, int]] = {}
+        self.offsets: dict[bytes, tuple[int, int]] = {}
         """By id: where it stands, and the checksum."""
 
     def pieces(self) -> Iterator[bytes]:
         head = struct.pack(">4sII", b"PACK", 2, self._count)
         self._hashed.update(head)
         yield head
-        place = _HEAD
+        offset = _HEAD
         for object_id, entry in self._entries:
-            if object_id in self.places:
+            if object_id in self.offsets:
                 continue
-            self.places[object_id] = (place, zlib.crc32(entry))
-            place += len(entry)
+            self.offsets[object_id] = (offset, zlib.crc32(entry))
+            offset += len(entry)
             self._hashed.update(entry)
             yield entry
         yield self.seal()
@@ -231,7 +231,7 @@ class _Body:
         return self._hashed.digest()
 
 
-def _places(path: Path) -> dict[bytes, int]:
+def _offsets(path: Path) -> dict[bytes, int]:
     """By id: where an object stands in a pack of ours."""
     index = path.with_suffix(".idx").read_bytes()
     count = int.from_bytes(index[_FAN - 4 : _FAN])
@@ -241,12 +241,12 @@ def _places(path: Path) -> dict[bytes, int]:
     return dict(zip(ids, struct.unpack_from(f">{count}I", index, _FAN + count * (20 + 4)), strict=True))
 
 
-def _entries(packs: Sequence[Path], places: Sequence[Mapping[bytes, int]]) -> Iterator[_Entry]:
+def _entries(packs: Sequence[Path], offsets: Sequence[Mapping[bytes, int]]) -> Iterator[_Entry]:
     """In the order of the packs; one pack is in memory at a time.
 
     :raises _BrokenPackError: one is not as it was written.
     """
-    for path, found in zip(packs, places, strict=True):
+    for path, found in zip(packs, offsets, strict=True):
         pack = path.read_bytes()
         if hashlib.sha1(memoryview(pack)[:-_SEAL], usedforsecurity=False).digest() != pack[-_SEAL:]:
             raise _BrokenPackError(path)
@@ -297,11 +297,11 @@ def _entry(kind: int, content: bytes) -> bytes:
     return bytes(head) + deflate.compress(content) + deflate.flush()
 
 
-def _index(places: Mapping[bytes, tuple[int, int]], seal: bytes) -> bytes:
+def _index(offsets: Mapping[bytes, tuple[int, int]], seal: bytes) -> bytes:
     """
-    :param places: by id: where an object stands, and the checksum of what stands there.
+    :param offsets: by id: where an object begins, and the checksum of its entry.
     """
-    ids = sorted(places)
+    ids = sorted(offsets)
     firsts = Counter(object_id[0] for object_id in ids)
     numbers = [2, *accumulate(map(firsts.__getitem__, range(256)))]
     body = b"".join(
@@ -309,7 +309,8 @@ def _index(places: Mapping[bytes, tuple[int, int]], seal: bytes) -> bytes:
             b"\377tOc",
             struct.pack(">257I", *numbers),
             *ids,
-            struct.pack(f">{2 * len(ids)}I", *(places[name][1] for name in ids), *(places[name][0] for name in ids)),
+            struct.pack(f">{len(ids)}I", *(offsets[name][1] for name in ids)),
+            struct.pack(f">{len(ids)}I", *(offsets[name][0] for name in ids)),
             seal,
         ]
     )

@@ -90,10 +90,10 @@ class Git(Struct, frozen=True):
     before: Callable[[], None] = lambda: None
 
     def argv(self, *arguments: str) -> list[str]:
-        place = [f"--git-dir={self.git_dir}"] if self.git_dir else []
-        place += [f"--work-tree={self.work_tree}"] if self.work_tree else []
+        folders = [f"--git-dir={self.git_dir}"] if self.git_dir else []
+        folders += [f"--work-tree={self.work_tree}"] if self.work_tree else []
         flush = _FLUSHED if self.durable else ()
-        return ["git", *_NEUTRAL, *flush, *place, *arguments]
+        return ["git", *_NEUTRAL, *flush, *folders, *arguments]
 
     def run(
         self,

@@ -8,7 +8,14 @@ from functools import cached_property
 from pathlib import Path
 
 from gitswarm.errors import NotFoundError
-from gitswarm.git.discovery import LinkedWorktree, Place, belongs_to_another, branch_of, discover, linked_worktrees
+from gitswarm.git.discovery import (
+    LinkedWorktree,
+    RepositoryPaths,
+    belongs_to_another,
+    branch_of,
+    discover,
+    linked_worktrees,
+)
 from gitswarm.git.object_reader import DIRECTORY, CatFile, ObjectReader, Person
 from gitswarm.git.process import Git, scrubbed
 from gitswarm.git.ref_files import RefFiles, RefReader, is_id
@@ -27,13 +34,13 @@ class RepositoryReader:
     refs: RefReader
     is_for_reading = True
 
-    def __init__(self, place: Place, env: dict[str, str], objects: ObjectReader, refs: RefReader) -> None:
+    def __init__(self, paths: RepositoryPaths, env: dict[str, str], objects: ObjectReader, refs: RefReader) -> None:
         """
         :param env: scrubbed, for every git that is started.
         """
-        self.common_dir = place.common_dir
-        self.checkout = place.checkout
-        self.checkout_git_dir = place.git_dir
+        self.common_dir = paths.common_dir
+        self.checkout = paths.checkout
+        self.checkout_git_dir = paths.git_dir
         self.env = env
         self.objects = objects
         self.refs = refs
@@ -139,9 +146,9 @@ class RepositoryReader:
 def open_reader(folder: Path, env: Mapping[str, str]) -> RepositoryReader:
     """As `open_repository`, for reading only."""
     clean = scrubbed(env)
-    place = discover(env, folder)
-    objects = CatFile(Git(clean, place.common_dir))
-    return RepositoryReader(place, clean, objects, RefFiles(place.common_dir))
+    paths = discover(env, folder)
+    objects = CatFile(Git(clean, paths.common_dir))
+    return RepositoryReader(paths, clean, objects, RefFiles(paths.common_dir))
 
 
 class NoteReader:
@@ -170,11 +177,11 @@ class NoteReader:
         tip = self.tip
         if tip is None:
             return {}
-        places = dict(self._places(self._read_objects.commit(tip).tree))
-        found = self._read_objects.files_of(list(places.values()))
-        return {commit: content for commit, content in zip(places, found, strict=True) if content is not None}
+        entries = dict(self._note_entries(self._read_objects.commit(tip).tree))
+        found = self._read_objects.files_of(list(entries.values()))
+        return {commit: content for commit, content in zip(entries, found, strict=True) if content is not None}
 
-    def _places(self, tree: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    def _note_entries(self, tree: str) -> Iterator[tuple[str, tuple[str, str]]]:
         """Of each note: its commit, the tree that it is in, and its name there."""
         for name, (entry, mode) in self._read_objects.entries(tree).items():
             if mode == DIRECTORY:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gitswarm.errors import NotFoundError, UnsupportedRepositoryError
-from gitswarm.git.discovery import Place, discover, refuse_old_git
+from gitswarm.git.discovery import RepositoryPaths, discover, refuse_old_git
 from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.notes import Notes
 from gitswarm.git.objects import Objects
@@ -42,7 +42,7 @@ class Repository(RepositoryReader):
     refs: Refs
     is_for_reading = False
 
-    def __init__(self, place: Place, env: Mapping[str, str]) -> None:
+    def __init__(self, paths: RepositoryPaths, env: Mapping[str, str]) -> None:
         # Old partial clones carry this extension; libgit2 can work with them, but wants to be told.
         pygit2.settings.set_extensions(["partialclone"])
         # Looks for every object that is named in a new tree, one file each. We name what we wrote or read just now.
@@ -52,18 +52,18 @@ class Repository(RepositoryReader):
         # A step reads what the one before it wrote; what older ones wrote would stay in memory, 20 KB a step.
         pygit2.settings.cache_max_size(_CACHED_BYTES)
         try:
-            self._pygit2 = pygit2.Repository(str(place.common_dir))
+            self._pygit2 = pygit2.Repository(str(paths.common_dir))
         except pygit2.GitError as error:
             raise UnsupportedRepositoryError(
-                f"{place.common_dir}: libgit2 cannot open this repository: {error}",
+                f"{paths.common_dir}: libgit2 cannot open this repository: {error}",
                 hint="git-swarm needs plain SHA-1 objects and file refs: git config --list --show-origin",
             ) from error
         clean = scrubbed(env)
-        git = Git(clean, place.common_dir)
+        git = Git(clean, paths.common_dir)
         self._packing = Packing(Path(self._pygit2.path, "objects"), self._look_anew)
         self._look_anew()
         objects, refs = Objects(self._pygit2, self._packing, git), Refs(self._pygit2, self._packing, git)
-        super().__init__(place, clean, objects, refs)
+        super().__init__(paths, clean, objects, refs)
         self.diffs = Diffs(self._pygit2)
 
     def _look_anew(self) -> None:

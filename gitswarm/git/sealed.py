@@ -191,7 +191,7 @@ class SealedObjects:
 def tree_hash(entries: Entries) -> str:
     """Id of the tree with these entries."""
 
-    def place(name: str) -> bytes:
+    def sort_key(name: str) -> bytes:
         """Git sorts a folder as if its name ended with a slash."""
         return os.fsencode(name) + (b"/" if entries[name].is_folder else b"")
 
@@ -199,7 +199,7 @@ def tree_hash(entries: Entries) -> str:
         "tree",
         b"".join(
             b"%o %s\0%s" % (entries[name].mode, os.fsencode(name), bytes.fromhex(entries[name].id))
-            for name in sorted(entries, key=place)
+            for name in sorted(entries, key=sort_key)
         ),
     )
 

@@ -29,16 +29,16 @@ def records_to_json(receipt: Receipt, envelope: Envelope, evidence: Evidence, ru
 
 
 def step_message(
-    receipt: Receipt, envelope: Envelope, evidence: Evidence, place: Mapping[str, str], seq: int
+    receipt: Receipt, envelope: Envelope, evidence: Evidence, position: Mapping[str, str], seq: int
 ) -> CommitMessage:
     """
-    :param place: trailers about where in the run the step is executed.
+    :param position: trailers about where in the run the step is executed.
     :param seq: how many events it has.
     """
     execution, summary = _identity(receipt), envelope.summary
     known = receipt_trailers(receipt) | envelope_trailers(envelope) | evidence_trailers(evidence)
     facts = {name: known[name] for name in _OF_RECORDS}
-    trailers = {"Swarm-Kind": Kind.STEP, **execution.trailers, **place, **facts, "Swarm-Seq": str(seq)}
+    trailers = {"Swarm-Kind": Kind.STEP, **execution.trailers, **position, **facts, "Swarm-Seq": str(seq)}
     return CommitMessage(f"{subject_start(execution)}{summary}", summary, trailers)
 
 

@@ -161,8 +161,8 @@ def _execution(text: str, tree: str) -> InterruptedExecution:
     :raises ValueError: it is none.
     """
     name, start, tokens, cost = text.split(" ")
-    place, _at, iteration = name.rpartition("@")
-    flow, step = place.split("/")
+    step_key, _at, iteration = name.rpartition("@")
+    flow, step = step_key.split("/")
     used = Spent(int(tokens), read(cost))
     return InterruptedExecution(flow, step, int(iteration), start.removeprefix("-"), used, kept_in=tree)
 
@@ -225,8 +225,8 @@ def uses(repository: RepositoryReader, state: RunState, *, timed: bool, paid: Pa
     """
     paid = paid or payments(repository, state)
     wanted = [record for record in paid.committed if timed or record.cost_usd is None]
-    places = [(record.tree, record.execution.events) for record in wanted]
-    contents = repository.objects.files_of(places) if places else []
+    files = [(record.tree, record.execution.events) for record in wanted]
+    contents = repository.objects.files_of(files) if files else []
     events = {record.commit: content or b"" for record, content in zip(wanted, contents, strict=True)}
     found = [
         _use(each.execution, Spent(each.tokens, each.cost_usd), events.get(each.commit, b""))

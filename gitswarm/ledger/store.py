@@ -162,7 +162,7 @@ class RunStore:
         self._refs.swap(self.layout.next_ref, pending, None, why="stale")
         return state
 
-    def decide(self, tip: str, choice: Choice, routing: DecisionPlace) -> Decision:
+    def decide(self, tip: str, choice: Choice, routing: DecisionOrigin) -> Decision:
         """Appends a decision to the routing note of `tip`."""
         taken = Decision(
             **(asdict(choice) | {"to_flow": choice.to_flow if choice.to_flow != routing.flow else None}),
@@ -320,7 +320,7 @@ def _number(name: str) -> int:
     return int(name.rpartition("/")[2])
 
 
-class DecisionPlace(Struct, frozen=True):
+class DecisionOrigin(Struct, frozen=True):
     """Where a decision is taken: after which execution, in which mode, instead of which other one; how long it
     took, in microseconds."""
 

@@ -157,8 +157,8 @@ def _large_files(repository: Repository) -> Iterator[Diagnosis]:
     if not is_initialised(repository) or not _uses_lfs(repository):
         return
     hooks = repository.common_dir / "hooks"
-    places = (hooks / HOOK, hooks / CHAINED / HOOK)
-    if any(call in place.read_bytes() for place in places if place.is_file() for call in _CALLS_LFS):
+    paths = (hooks / HOOK, hooks / CHAINED / HOOK)
+    if any(call in path.read_bytes() for path in paths if path.is_file() for call in _CALLS_LFS):
         return
     what = "this project has files in git-lfs, and no hook that sends them: git lfs install stops at the guard"
     yield Diagnosis("git-lfs", "problem", what, "git swarm init --undo && git lfs install --local && git swarm init")

@@ -85,11 +85,11 @@ def open_run(
 
 def _refuse_foreign_checkout(session: Session) -> None:
     """Moving a branch that a person has checked out would turn their files into uncommitted changes."""
-    place = checked_out_elsewhere(session.repository, session.layout.branch)
-    if place is not None:
+    folder = checked_out_elsewhere(session.repository, session.layout.branch)
+    if folder is not None:
         raise SwarmError(
-            f"{session.layout.branch.removeprefix('refs/heads/')} is checked out in {place}",
-            hint=f"git -C {shlex.quote(str(place))} checkout --detach && git swarm resume {session.layout.run_id}",
+            f"{session.layout.branch.removeprefix('refs/heads/')} is checked out in {folder}",
+            hint=f"git -C {shlex.quote(str(folder))} checkout --detach && git swarm resume {session.layout.run_id}",
         )
 
 

@@ -73,8 +73,8 @@ def _with_place(library: Library, problem: str) -> str:
     """A problem with a mark in authored text, and the file and line where the mark stands."""
     found = _MARK.search(problem)
     mark = f"fragment:{found[1]}" if found and found[1] else found[2] if found else None
-    place = library.place_of(mark) if mark else None
-    return f"{place}: {problem}" if place else problem
+    location = library.location_of(mark) if mark else None
+    return f"{location}: {problem}" if location else problem
 
 
 def _nothing_yet() -> Briefing:

@@ -18,6 +18,7 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.guidance import Instructions, ScentTrail
 from gitswarm.records.lazy_re import lazy_re
+from gitswarm.records.mistakes import Location
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.record import Record
 from gitswarm.records.text import did_you_mean
@@ -35,7 +36,7 @@ from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import NODE_PREFIX, ConditionTrigger, PathTrigger, Sidequest
 from gitswarm.specs.station import Station
-from gitswarm.specs.yaml_source import Location, YamlSource, parse_yaml, validate
+from gitswarm.specs.yaml_source import YamlSource, parse_yaml, validate
 
 _POLICY = "policy/models.json"
 _SCRIPT = "script.json"

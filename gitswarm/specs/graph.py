@@ -9,10 +9,11 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from gitswarm.records.mistakes import Location
 from gitswarm.records.text import did_you_mean
 from gitswarm.specs.flow import Branch, Flow, Fork, Join, Linear, Microloop, ShellCommand, Step, Terminal
 from gitswarm.specs.sidequest import NODE_PREFIX, SIDEQUEST_PREFIX
-from gitswarm.specs.yaml_source import Location, YamlSource
+from gitswarm.specs.yaml_source import YamlSource
 
 END = "end"
 PARALLEL = "at the same time"

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.records.execution import OTHER_COMMANDS, TEST
+from gitswarm.records.mistakes import Location
 from gitswarm.records.text import did_you_mean
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import Fragments, StepTemplate
@@ -18,7 +19,7 @@ from gitswarm.specs.graph import KnownNames, flow_problems, id_problem
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
-from gitswarm.specs.yaml_source import Location, RecordT, YamlSource, parse_yaml, validate
+from gitswarm.specs.yaml_source import RecordT, YamlSource, parse_yaml, validate
 
 Origin = Literal["bundled", "user"]
 KNOWN_COMMANDS = (TEST, *OTHER_COMMANDS)
@@ -159,7 +160,7 @@ class Library:
         file = self._files["sidequests"][sidequest_id]
         return parse_yaml(file.name, file.text).problem(location, what)
 
-    def place_of(self, text: str) -> str | None:
+    def location_of(self, text: str) -> str | None:
         """`file:line` where an author wrote this, a user's own file first."""
         kinds = ("flows", "stations", "templates", "fragments")
         files = [file for kind in kinds for file in self._files[kind].values() if text in file.text]

@@ -15,7 +15,7 @@ from yaml.resolver import Resolver
 
 from gitswarm.errors import SpecError
 from gitswarm.records.lazy_re import lazy_re
-from gitswarm.records.mistakes import Mistake, MistakesError
+from gitswarm.records.mistakes import Location, Mistake, MistakesError
 from gitswarm.records.record import Record
 
 _MOST_VALUES = 50_000
@@ -23,7 +23,6 @@ _STRING, _SEQUENCE, _MAPPING = (f"tag:yaml.org,2002:{kind}" for kind in ("str", 
 _PLAIN_KEYS = (_STRING, *(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float")))
 _HALF_LETTER = lazy_re("[\ud800-\udfff]")
 
-Location = tuple[int | str, ...]
 RecordT = TypeVar("RecordT", bound=Record)
 
 
@@ -153,16 +152,16 @@ def validate(source: YamlSource, model: type[RecordT]) -> RecordT:
     try:
         return model.from_plain(source.data)
     except MistakesError as error:
-        found = sorted(error.mistakes, key=lambda each: source.line_of(each.place))
+        found = sorted(error.mistakes, key=lambda each: source.line_of(each.location))
         raise SpecError([_problem(source, each) for each in found]) from error
 
 
 def _problem(source: YamlSource, mistake: Mistake) -> str:
-    key = ".".join(map(str, mistake.place))
+    key = ".".join(map(str, mistake.location))
     match mistake.key:
         case "unknown":
-            return source.problem(mistake.place, f"unknown key '{key}'{mistake.what.removeprefix('unknown key')}")
+            return source.problem(mistake.location, f"unknown key '{key}'{mistake.what.removeprefix('unknown key')}")
         case "missing":
-            return source.problem(mistake.place, f"'{key}' is missing")
+            return source.problem(mistake.location, f"'{key}' is missing")
         case None:
-            return source.problem(mistake.place, mistake.text)
+            return source.problem(mistake.location, mistake.text)

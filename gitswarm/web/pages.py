@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from gitswarm.cli.compare import ROWS, Compared
-from gitswarm.cli.live_events import place
+from gitswarm.cli.live_events import step_label
 from gitswarm.cli.run_report import report_of
 from gitswarm.cli.runs import state_word
 from gitswarm.cli.transcript import transcript_lines
@@ -200,7 +200,8 @@ class Pages(Struct, frozen=True):
         found = [Compared(each, report_of(each)) for each in both]
         rows = [(name, [cell(run) for run in found]) for name, cell in ROWS]
         sides = [
-            {place(each.flow, each.step, each.execution.iteration): each for each in run.state.steps} for run in both
+            {step_label(each.flow, each.step, each.execution.iteration): each for each in run.state.steps}
+            for run in both
         ]
         steps = [(name, [side.get(name) for side in sides]) for name in dict.fromkeys([*sides[0], *sides[1]])]
         command = shlex.join(["git", *git_diff(*(run.state.tip[:12] for run in both))])

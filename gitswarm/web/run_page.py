@@ -12,7 +12,7 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from gitswarm.cli.decisions import step_lines, turn_of
-from gitswarm.cli.live_events import is_committed, place
+from gitswarm.cli.live_events import is_committed, step_label
 from gitswarm.cli.runs import Opened, mark, step_outcome
 from gitswarm.cli.show import whole_step
 from gitswarm.cli.transcript import Line, all_lines, in_words, prompt_lines
@@ -44,7 +44,7 @@ from gitswarm.web.cut_diff import CutDiff, file_diffs, git_diff
 from gitswarm.web.forensic import Topic, topics
 from gitswarm.web.stream import Cursor, LiveLine, live_lines
 
-Place = tuple[str, str]
+StepKey = tuple[str, str]
 """A flow and a step of it."""
 
 TABS = ("evidence", "diff", "transcript", "receipt", "prompt", "routing")
@@ -93,7 +93,7 @@ def frozen_flow(opened: Opened, flow: str) -> Flow | None:
     return None if content is None else parsed(Flow.from_json, content, opened.layout, path)
 
 
-def run_graph(opened: Opened, flow: str, active: Sequence[Place], coming: Place | None) -> RunGraph:
+def run_graph(opened: Opened, flow: str, active: Sequence[StepKey], coming: StepKey | None) -> RunGraph:
     """
     :param active: what is executed now; `coming`: what would be executed next.
     """
@@ -227,7 +227,7 @@ def _executing(opened: Opened) -> tuple[Cursor, list[Executing]]:
     """Up to where everything is known, and what executes."""
     found, read = [], {}
     for journal in journal_files(journal_folder(opened.repository, opened.layout)):
-        name = place(journal.flow, journal.step, journal.iteration)
+        name = step_label(journal.flow, journal.step, journal.iteration)
         content = whole_lines(journal.path, 0)
         read[name] = len(content)
         if not is_committed(opened.state, journal):

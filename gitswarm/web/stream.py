@@ -12,7 +12,7 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from gitswarm.cli.console import harmless
-from gitswarm.cli.live_events import Stamp, place, stamp
+from gitswarm.cli.live_events import Stamp, stamp, step_label
 from gitswarm.cli.transcript import line_of, retry_in_words
 from gitswarm.git.owners import live_owners
 from gitswarm.git.reader import RepositoryReader
@@ -71,7 +71,7 @@ def read_on(repository: RepositoryReader, layout: RunLayout, known: Cursor) -> R
     lines: list[tuple[LiveLine, Cursor]] = []
     is_moved = False
     for journal in journal_files(journal_folder(repository, layout)):
-        name = place(journal.flow, journal.step, journal.iteration)
+        name = step_label(journal.flow, journal.step, journal.iteration)
         is_moved = is_moved or name not in known.read
         found[name] = known.read.get(name, 0)
         for written in whole_lines(journal.path, found[name]).splitlines(keepends=True):
@@ -89,7 +89,7 @@ def live_lines(events: Iterable[LoggedEvent]) -> list[LiveLine]:
 
 def _live_line(event: LoggedEvent) -> LiveLine | None:
     """None: it says nothing that a person follows."""
-    name = place(event.flow_key, event.step_id, event.iteration)
+    name = step_label(event.flow_key, event.step_id, event.iteration)
     line = line_of(event)
     if line is None:
         return None

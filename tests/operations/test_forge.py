@@ -21,7 +21,7 @@ import yaml
 from gitswarm.errors import SpecError
 from gitswarm.records.worklists import FeedbackItem
 from gitswarm.runner.operations.forge import watch_ci
-from gitswarm.runner.operations.forge.branch import ForgeRemote, RequestText, harmless, place_of
+from gitswarm.runner.operations.forge.branch import ForgeRemote, RequestText, forge_remote, harmless
 from gitswarm.runner.operations.forge.feedback import MOST_ITEMS, MOST_TEXT, bounded, read_feedback
 from gitswarm.settings import load_config
 from tests.conftest import Project
@@ -684,7 +684,7 @@ def test_a_person_cannot_send_it_elsewhere(team: str | None, name: str, value: s
 
 
 @table(
-    ("url", "place"),
+    ("url", "remote"),
     [
         ("https://github.com/o/r.git", ForgeRemote("github.com", "o/r")),
         ("https://me:token@git.example.org:8443/g/s/r/", ForgeRemote("git.example.org:8443", "g/s/r")),
@@ -696,8 +696,8 @@ def test_a_person_cannot_send_it_elsewhere(team: str | None, name: str, value: s
         ("../r.git", None),
     ],
 )
-def test_where_a_repository_is(url: str, place: ForgeRemote | None) -> None:
-    assert place_of(url) == place
+def test_where_a_repository_is(url: str, remote: ForgeRemote | None) -> None:
+    assert forge_remote(url) == remote
 
 
 def test_a_text_of_an_agent_commands_nobody() -> None:

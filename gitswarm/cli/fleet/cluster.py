@@ -247,17 +247,17 @@ def work(
     """Execute runs that a scheduler gives, each in a process and a worktree of its own, until Ctrl-C."""
     tls = Tls(tls_ca, tls_cert, tls_key)
     is_tls = checked_tls(url, tls, "git swarm fleet work ")
-    place = Path(folder).absolute() if folder is not None else None
+    tasks_folder = Path(folder).absolute() if folder is not None else None
     number = slots or os.cpu_count() or 1
     words = ["worker", url, "--no-nanny", "--nthreads", str(number), "--resources", f"{SLOT}={number}"]
     words += ["--memory-limit", "0", "--death-timeout", "60", "--dashboard-address", NO_DASHBOARD]
     words += tls.words if is_tls else []
     words += ["--host", host or own_address(urlsplit(url).hostname or "")]
-    if place is not None:
-        place.mkdir(parents=True, exist_ok=True)
-        words += ["--local-directory", str(place / "dask")]
+    if tasks_folder is not None:
+        tasks_folder.mkdir(parents=True, exist_ok=True)
+        words += ["--local-directory", str(tasks_folder / "dask")]
     env = {"DASK_DISTRIBUTED__WORKER__PRELOAD": worker.__name__}
-    _become(words, {**env, **({FOLDER: str(place)} if place is not None else {})})
+    _become(words, {**env, **({FOLDER: str(tasks_folder)} if tasks_folder is not None else {})})
 
 
 def _become(words: Sequence[str], env: dict[str, str]) -> NoReturn:

@@ -155,7 +155,7 @@ class Fleet(Struct):
                 return
             is_new = bring_to_hub(self.repository, self.remote, job, self.queued, self._notice_once)
             if is_new and job.entry is not None:
-                tells = {"entry": job.entry.place}
+                tells = {"entry": job.entry.location}
                 self.display.event("created", job.run_id, f"created: {job.entry.title}", tells)
             self._submit(client, job)
             free -= 1

@@ -75,10 +75,10 @@ class StartOptions(Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 class FleetEntry(Struct, frozen=True):
-    """`name`: the same whenever the same file is read again. `place`: file and line."""
+    """`name`: the same whenever the same file is read again. `location`: file and line."""
 
     name: str
-    place: str
+    location: str
     options: StartOptions
 
     @property
@@ -106,7 +106,7 @@ def read_entries(path: str, usual: StartOptions) -> list[FleetEntry]:
 def _entries(path: str, usual: StartOptions, problems: list[str]) -> Iterator[FleetEntry]:
     seen = Counter[str]()
     for number, line in enumerate(read_text(path, "git swarm fleet run --issues FILE").splitlines(), 1):
-        text, place = line.strip(), f"{path}:{number}"
+        text, location = line.strip(), f"{path}:{number}"
         if not text or text.startswith("#"):
             continue
         try:
@@ -114,14 +114,14 @@ def _entries(path: str, usual: StartOptions, problems: list[str]) -> Iterator[Fl
             whole = said.over(usual)
             whole.run_options()
         except (msgspec.ValidationError, msgspec.DecodeError, UsageError) as error:
-            problems.append(f"{place}: {error}")
+            problems.append(f"{location}: {error}")
             continue
         # What is said for all entries but the flow does not make another entry of one, nor does its priority: it is
         # how, not what.
         what = json.dumps({**msgspec.to_builtins(replace(said, priority=0)), "flow": whole.flow}, sort_keys=True)
         seen[what] += 1
         name = hashlib.sha256(f"{seen[what]} {what}".encode()).hexdigest()[:16]
-        yield FleetEntry(name, place, whole)
+        yield FleetEntry(name, location, whole)
 
 
 def _parsed(text: str) -> StartOptions:

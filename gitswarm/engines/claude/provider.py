@@ -327,9 +327,9 @@ def keep_session(config: Path, session: StoredSession, kept: Path) -> None:
     if sum((config / _PROJECTS / path).lstat().st_size for path in files) > _MOST_BYTES:
         return
     for path in files:
-        place = kept / _PROJECTS / path
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copyfile(config / _PROJECTS / path, place, follow_symlinks=False)
+        target = kept / _PROJECTS / path
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copyfile(config / _PROJECTS / path, target, follow_symlinks=False)
     if files:
         (kept / _USAGE).write_bytes(msgspec.json.encode(session.usage))
 
@@ -353,7 +353,7 @@ def restore_session(kept: Path, config: Path) -> StoredSession:
     (found,) = (kept / _PROJECTS).glob("*/*.jsonl")
     old, new = found.stem, str(uuid.uuid4())
     for path in _own_files(kept / _PROJECTS):
-        place = config / _PROJECTS / path.as_posix().replace(old, new)
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place.write_bytes((kept / _PROJECTS / path).read_bytes().replace(old.encode(), new.encode()))
+        target = config / _PROJECTS / path.as_posix().replace(old, new)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.write_bytes((kept / _PROJECTS / path).read_bytes().replace(old.encode(), new.encode()))
     return StoredSession(new, msgspec.json.decode((kept / _USAGE).read_bytes(), type=Usage))

@@ -164,7 +164,7 @@ class GeminiEngine(Struct, frozen=True):
             (folder / "1").mkdir()
             yield GeminiSession(
                 home=SettingsHome(folder / "1", program.path, self.settings.attempts),
-                place=SessionPlace(asked.worktree, asked.containment, is_over),
+                context=SessionContext(asked.worktree, asked.containment, is_over),
                 env=env,
                 decide=asked.decide,
                 recorder=recorder,
@@ -199,7 +199,7 @@ class SessionPrompt(Struct, frozen=True):
     max_cost_usd: float | None = None
 
 
-class SessionPlace(Struct, frozen=True):
+class SessionContext(Struct, frozen=True):
     """Where a session works; its containment is not opened for it yet."""
 
     worktree: Path
@@ -214,7 +214,7 @@ class GeminiSession(Struct):
     process at work."""
 
     home: SettingsHome
-    place: SessionPlace
+    context: SessionContext
     env: Mapping[str, str]
     decide: Decide
     recorder: Recorder
@@ -237,15 +237,15 @@ class GeminiSession(Struct):
             folder.mkdir()
             self.home = self.home.continued(folder)
         env = self.home.environment(self.env)
-        opened = self.home.contained(self.place.containment, env)
+        opened = self.home.contained(self.context.containment, env)
         gate, self.before = GeminiHookPolicy(self.decide), self.home.used()
         reader = EventReader(self.recorder, gate)
         argv = arguments(self.home.program, self.model, self.conversation)
         with serve_hooks(self.home.folder, gate) as socket:
             self.home.write(self.system, prompt.tools, prompt.max_turns, socket, opened.depth)
             try:
-                with agent_process(argv, replace(self.place, containment=opened), env, limits.deadline) as agent:
-                    agent.say_all(as_prompt(prompt.text, self.place.worktree))
+                with agent_process(argv, replace(self.context, containment=opened), env, limits.deadline) as agent:
+                    agent.say_all(as_prompt(prompt.text, self.context.worktree))
                     outcome = self._listen(agent, reader, prompt, limits)
             except OSError as error:
                 return EngineOutcome(kind="engine_missing", detail=f"cannot start {argv[0]}: {error.strerror}")

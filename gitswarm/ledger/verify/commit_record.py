@@ -48,7 +48,7 @@ def check_trailers(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
         yield link.finding("trailers", f"the subject does not begin with '{start}'")
     if files.receipt is not None:
         yield from _differing(link, execution.receipt, receipt_trailers(files.receipt))
-        yield from _place(link, execution, files.receipt)
+        yield from _position(link, execution, files.receipt)
     if files.evidence is not None:
         yield from _differing(link, execution.evidence, evidence_trailers(files.evidence))
     if files.envelope is not None:
@@ -66,7 +66,7 @@ def _differing(link: Link, path: str | None, expected: Mapping[str, str]) -> Ite
             yield link.finding("trailers", f"{name} says {trailer or 'nothing'}, {where} says {value}", path)
 
 
-def _place(link: Link, execution: Execution, receipt: Receipt) -> Iterator[Mismatch]:
+def _position(link: Link, execution: Execution, receipt: Receipt) -> Iterator[Mismatch]:
     """The receipt names the commit that the step started from, and its transcript."""
     # One that a person skipped did not start with the others.
     start = link.trailers.get("Swarm-Fork") if link.parallel or link.replays else link.parent
@@ -107,7 +107,7 @@ def _problems(link: Link, files: CommitFiles) -> Iterator[str]:
         return  # which lines are none is a finding of the schemas
     if [event.seq for event in events] != list(range(1, len(events) + 1)):
         yield "seq does not count from 1 without gaps"
-    yield from _places(link, events)
+    yield from _positions(link, events)
     if link.kind is Kind.RUN:
         yield from _run(events, files)
     elif link.kind is Kind.END:
@@ -117,7 +117,7 @@ def _problems(link: Link, files: CommitFiles) -> Iterator[str]:
         yield from _facts(link, events, files)
 
 
-def _places(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
+def _positions(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
     """Each event names its step; the first one that names another is a problem."""
     execution = link.execution
     own = (execution.flow, execution.step, execution.iteration, execution.agent) if execution else None
@@ -125,11 +125,11 @@ def _places(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
         if event.run_id != link.layout.run_id:
             yield f"line {event.seq} is of {event.run_id}"
             return
-        place = (event.flow_key, event.step_id, event.iteration, event.agent_key)
-        if own is not None and place != own:
+        position = (event.flow_key, event.step_id, event.iteration, event.agent_key)
+        if own is not None and position != own:
             yield f"line {event.seq} is of {event.flow_key}/{event.step_id}@{event.iteration} by {event.agent_key}"
             return
-        if own is None and place[1:] != (None, None, None):
+        if own is None and position[1:] != (None, None, None):
             yield f"line {event.seq} is of a step"
             return
 

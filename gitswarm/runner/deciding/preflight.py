@@ -14,7 +14,7 @@ from gitswarm.ledger.reading import decisions
 from gitswarm.ledger.spent import changed_limits, uses
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.store import DecisionPlace
+from gitswarm.ledger.store import DecisionOrigin
 from gitswarm.ledger.stored_json import ReceiptFields
 from gitswarm.records.budget import UNLIMITED, BudgetLimits, Reached, Total, left, reached, total
 from gitswarm.records.execution import Result
@@ -70,14 +70,14 @@ def within_budget(session: Session, state: RunState, decision: Decision) -> Deci
     if (why is None) == (instead_of is None):
         return decision
     choice = instead_of or _pause(session, state, decision, why)
-    place = DecisionPlace(
+    origin = DecisionOrigin(
         flow=decision.flow_key,
         from_step=decision.from_step,
         iteration=decision.iteration,
         mode=decision.routing_mode,
         supersedes=Supersedes(commit=state.tip, seq=decision.seq),
     )
-    return session.store.decide(state.tip, choice, place)
+    return session.store.decide(state.tip, choice, origin)
 
 
 def paused_decision(decision: Decision, taken: list[Decision], commit: str) -> Choice | None:
@@ -85,10 +85,10 @@ def paused_decision(decision: Decision, taken: list[Decision], commit: str) -> C
 
     :param taken: what was decided after `commit`, where `decision` was.
     """
-    place, resume_at = decision.supersedes, decision.resume_at
-    if decision.decision is not Action.PAUSE or place is None or resume_at is None or place.commit != commit:
+    replaced, resume_at = decision.supersedes, decision.resume_at
+    if decision.decision is not Action.PAUSE or replaced is None or resume_at is None or replaced.commit != commit:
         return None
-    earlier = next((each for each in taken if each.seq == place.seq), None)
+    earlier = next((each for each in taken if each.seq == replaced.seq), None)
     if earlier is not None and earlier.candidate_id == resume_at.candidate_id:
         return earlier.choice
     return driver.continue_at(resume_at, decision.stack, "resumed with another budget")

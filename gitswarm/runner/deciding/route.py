@@ -13,7 +13,7 @@ from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import decisions, routing_entries, standing_decision
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.store import DecisionPlace
+from gitswarm.ledger.store import DecisionOrigin
 from gitswarm.records.execution import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, ForkState, Superseded, Supersedes
 from gitswarm.routing import driver
@@ -54,11 +54,11 @@ def pending_decision(session: Session, state: RunState, *, approve: bool = False
 def repeat_decision(session: Session, state: RunState, decision: Decision) -> Decision:
     """The same choice once more, after a commit that is no step of the flow. A fork of which nothing was executed yet
     starts from that commit then."""
-    place = DecisionPlace(decision.flow_key, decision.from_step, decision.iteration, session.spec.routing_mode)
+    origin = DecisionOrigin(decision.flow_key, decision.from_step, decision.iteration, session.spec.routing_mode)
     choice, fork = decision.choice, decision.fork
     if fork is not None and not has_begun(session, state, fork):
         choice = replace(choice, fork=replace(fork, commit=state.tip))
-    return session.store.decide(state.tip, choice, place)
+    return session.store.decide(state.tip, choice, origin)
 
 
 def decision_at_end(session: Session, end: str) -> Decision:
@@ -82,8 +82,8 @@ def _decision_from_end(session: Session, end: Commit, events: str) -> Decision:
     if decision is None:
         raise SwarmError(f"{end.id[:12]} lost its decision", hint=f"git swarm log {session.layout.run_id}")
     flow, choice = decision
-    place = DecisionPlace(flow or session.spec.flows[0], None, None, session.spec.routing_mode)
-    return session.store.decide(end.id, choice, place)
+    origin = DecisionOrigin(flow or session.spec.flows[0], None, None, session.spec.routing_mode)
+    return session.store.decide(end.id, choice, origin)
 
 
 def choice_by_hand(session: Session, state: RunState, decision: Decision) -> Choice:
@@ -100,21 +100,21 @@ def decide_by_hand(session: Session, state: RunState, decision: Decision) -> Dec
     if choice is decision or record is None:
         return decision
     replaced = Supersedes(commit=state.tip, seq=decision.seq)
-    return session.store.decide(state.tip, choice, _place(session, record, replaced))
+    return session.store.decide(state.tip, choice, _origin(session, record, replaced))
 
 
 def decide_skip(session: Session, state: RunState) -> Decision:
     """On from the step that a person skipped."""
     record = state.steps[-1]
     choice = driver.skip(situation_of(session, state, record))
-    return _record(session, state, choice, _place(session, record, None))
+    return _record(session, state, choice, _origin(session, record, None))
 
 
 def enter_at(session: Session, state: RunState, first: str) -> Decision:
     """Begins the first flow at a step that a person named."""
     flow = session.spec.flows[0]
     choice = driver.start(session.specs.flows[flow], first)
-    return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
+    return session.store.decide(state.tip, choice, DecisionOrigin(flow, None, None, session.spec.routing_mode))
 
 
 def decide_resumed(session: Session, state: RunState, *, approve: bool = False) -> Decision:
@@ -134,8 +134,8 @@ def decide_resumed(session: Session, state: RunState, *, approve: bool = False) 
     replaced = Supersedes(commit=earlier, seq=last.seq)
     waiting = paused_decision(last, taken, earlier)
     if record is None:
-        place = DecisionPlace(last.flow_key, None, None, session.spec.routing_mode, replaced)
-        return session.store.decide(state.tip, waiting or last.choice, place)
+        origin = DecisionOrigin(last.flow_key, None, None, session.spec.routing_mode, replaced)
+        return session.store.decide(state.tip, waiting or last.choice, origin)
     if approve:
         choice = driver.approve(last, len(state.steps))
         if recorded and recorded.candidate_id == choice.candidate_id:
@@ -149,7 +149,7 @@ def decide_resumed(session: Session, state: RunState, *, approve: bool = False) 
         choice = waiting or last.choice
     else:
         choice = _taken_on(session, record, last, f"resumed after the run {_ended_as(state)}")
-    return _record(session, state, choice, _place(session, record, replaced))
+    return _record(session, state, choice, _origin(session, record, replaced))
 
 
 def waits_for_approval(session: Session, state: RunState) -> bool:
@@ -190,10 +190,10 @@ def _decide_anew(session: Session, state: RunState, record: StepRecord | None) -
         return _at_start(session, state)
     if record.by_human:
         return _after_human(session, state, record)
-    choice, place = _weighed(session, state, record)
+    choice, origin = _weighed(session, state, record)
     if choice.to_step is None:
         choice = _taken_on(session, record, choice, f"resumed after the run {_ended_as(state)}")
-    return _record(session, state, choice, place)
+    return _record(session, state, choice, origin)
 
 
 def _at_start(session: Session, state: RunState) -> Decision:
@@ -203,15 +203,15 @@ def _at_start(session: Session, state: RunState) -> Decision:
     if problem is not None:
         choice = driver.start_with_doctor(session.specs.flows[flow], rules_of(session), problem) or choice
         choice = _in_format(state, choice)
-    return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
+    return session.store.decide(state.tip, choice, DecisionOrigin(flow, None, None, session.spec.routing_mode))
 
 
-def _weighed(session: Session, state: RunState, record: StepRecord) -> tuple[Choice, DecisionPlace]:
+def _weighed(session: Session, state: RunState, record: StepRecord) -> tuple[Choice, DecisionOrigin]:
     """What is chosen after a step, and how long that took."""
     began = time.perf_counter_ns()
     choice = driver.decide(situation_of(session, state, record))
     elapsed = (time.perf_counter_ns() - began) // 1000
-    return choice, replace(_place(session, record, None), elapsed_us=elapsed)
+    return choice, replace(_origin(session, record, None), elapsed_us=elapsed)
 
 
 def _after_human(session: Session, state: RunState, record: StepRecord) -> Decision:
@@ -221,10 +221,10 @@ def _after_human(session: Session, state: RunState, record: StepRecord) -> Decis
     before = standing_decision(session.repository, session.layout, record.parent)
     if before is not None:
         return repeat_decision(session, state, before)
-    return session.store.decide(state.tip, incoming_decision(session, record), _place(session, record, None))
+    return session.store.decide(state.tip, incoming_decision(session, record), _origin(session, record, None))
 
 
-def _record(session: Session, state: RunState, choice: Choice, place: DecisionPlace) -> Decision:
+def _record(session: Session, state: RunState, choice: Choice, origin: DecisionOrigin) -> Decision:
     """Into the note of the tip. A fork that has no commit yet starts from there; after a rollback it begins anew."""
     resume_at = choice.resume_at
     choice = _in_format(state, choice)
@@ -233,7 +233,7 @@ def _record(session: Session, state: RunState, choice: Choice, place: DecisionPl
     if resume_at is not None and resume_at.fork is not None:
         anew = replace(resume_at, fork=_from_tip(session, state, resume_at.fork))
         choice = replace(choice, resume_at=anew)
-    return session.store.decide(state.tip, choice, place)
+    return session.store.decide(state.tip, choice, origin)
 
 
 def _in_format(state: RunState, choice: Choice) -> Choice:
@@ -262,8 +262,8 @@ def _ended_as(state: RunState) -> str:
     return {RunStatus.FAILED: "failed", RunStatus.PAUSED: "was paused"}.get(state.end or RunStatus.STOPPED, "stopped")
 
 
-def _place(session: Session, record: StepRecord, replaced: Supersedes | None) -> DecisionPlace:
-    return DecisionPlace(
+def _origin(session: Session, record: StepRecord, replaced: Supersedes | None) -> DecisionOrigin:
+    return DecisionOrigin(
         flow=record.flow,
         from_step=record.step,
         iteration=record.execution.iteration,

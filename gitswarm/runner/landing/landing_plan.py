@@ -207,11 +207,11 @@ def _untrusted(facts: LandingState, request: LandingRequest) -> Refused | None:
 def _occupied(facts: LandingState) -> Refused | None:
     target = short(facts.target or "")
     if len(facts.checkouts) > 1:
-        places = tuple(str(checkout.path) for checkout in facts.checkouts)
+        folders = tuple(str(checkout.path) for checkout in facts.checkouts)
         return Refused(
-            f"{target} is checked out in {len(places)} places: only one of them could follow",
-            f"git -C {places[-1]} checkout --detach",
-            places,
+            f"{target} is checked out in {len(folders)} places: only one of them could follow",
+            f"git -C {folders[-1]} checkout --detach",
+            folders,
         )
     for checkout in facts.checkouts:
         if checkout.busy is not None:

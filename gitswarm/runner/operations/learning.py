@@ -233,10 +233,10 @@ class _Committing(Struct, frozen=True):
         return users.commit_tree(tree, (base,), message, sign=users.config("commit.gpgsign", "bool") == "true")
 
     def _with_hooks(self, hooks: HooksFolder, base: str, tree: str, message: str) -> str:
-        with _checkout(self.repository, base, tree) as place:
-            elsewhere = ("-c", f"core.hooksPath={hooks.path}") if hooks.missing_in(place) else ()
+        with _checkout(self.repository, base, tree) as path:
+            elsewhere = ("-c", f"core.hooksPath={hooks.path}") if hooks.missing_in(path) else ()
             words = ("commit", "--quiet", "--cleanup=whitespace", "-F", "-")
-            users = UsersGit(self.env, place, self.repository.git.before)
+            users = UsersGit(self.env, path, self.repository.git.before)
             done = users.run(*elsewhere, *words, stdin=message.encode())
             if done.returncode != 0:
                 raise SwarmError(
@@ -257,15 +257,15 @@ def _checkout(repository: Repository, base: str, tree: str) -> Iterator[Path]:
     left is git's own to prune, as its folder lies among temporary files."""
     locks = Locks(repository.common_dir)
     with tempfile.TemporaryDirectory(prefix="git-swarm-", ignore_cleanup_errors=True) as folder:
-        place = Path(folder).resolve() / "wisdom"
+        path = Path(folder).resolve() / "wisdom"
         with locks.repository():
-            repository.git.output("worktree", "add", "--detach", "--no-checkout", "--quiet", str(place), base)
-        git_dir = pointer(place)
+            repository.git.output("worktree", "add", "--detach", "--no-checkout", "--quiet", str(path), base)
+        git_dir = pointer(path)
         if git_dir is None:
-            raise GitFailedError(f"git made no worktree in {place}", hint="git worktree list")
+            raise GitFailedError(f"git made no worktree in {path}", hint="git worktree list")
         try:
-            repository.git_in(git_dir, place).output("read-tree", "--reset", "-u", tree)
-            yield place
+            repository.git_in(git_dir, path).output("read-tree", "--reset", "-u", tree)
+            yield path
         finally:
             with locks.repository():
                 shutil.rmtree(git_dir, ignore_errors=True)

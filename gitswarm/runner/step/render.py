@@ -117,13 +117,13 @@ def commit_message(plan: StepPlan, receipt: Receipt, outcome: StepOutcome, seq: 
     fork = plan.decision.fork
     start = fork.commit if fork is not None and plan.step.id in fork.pending else None
     stack = plan.decision.stack
-    place = {
+    position = {
         **({"Swarm-Stack": " ".join(frame.token for frame in stack)} if stack else {}),
         **({"Swarm-Fork": start} if start else {}),
         **({"Swarm-Repeat": str(plan.repeat)} if plan.repeat else {}),
         **({"Swarm-By": "command"} if plan.out_of_band is not None else {}),
     }
-    message = step_message(receipt, outcome.envelope, outcome.evidence, place, seq)
+    message = step_message(receipt, outcome.envelope, outcome.evidence, position, seq)
     return CommitMessage(message.subject, message.body, {**message.trailers, **outcome.result.trailers})
 
 

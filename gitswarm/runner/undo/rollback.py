@@ -10,7 +10,7 @@ from gitswarm.ledger.merging import write_copies
 from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.store import DecisionPlace
+from gitswarm.ledger.store import DecisionOrigin
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import prepare_worktree
@@ -172,8 +172,8 @@ def _reinstate_decision(session: Session, target: str) -> None:
     taken = decisions(session.repository, session.layout, target)
     if taken and standing_decision(session.repository, session.layout, target) is None:
         last = taken[-1]
-        place = DecisionPlace(last.flow_key, last.from_step, last.iteration, last.routing_mode)
-        session.store.decide(target, last.choice, place)
+        origin = DecisionOrigin(last.flow_key, last.from_step, last.iteration, last.routing_mode)
+        session.store.decide(target, last.choice, origin)
 
 
 def _keep(session: Session, state: RunState, shadow: Shadow, left: Leftover, before: Restoring) -> str:

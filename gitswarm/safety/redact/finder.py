@@ -1,4 +1,4 @@
-"""Where the secrets in a text are, also behind colour codes, `%41` and base64; places lead back to the text as it
+"""Where the secrets in a text are, also behind colour codes, `%41` and base64; positions lead back to the text as it
 stands.
 """
 
@@ -51,14 +51,14 @@ _HARMLESS = lazy_re(
 _BLOB = lazy_re(r"[A-Za-z0-9+/]{40,}={0,2}$")
 
 
-Place = tuple[int, int]
+Range = tuple[int, int]
 """Where something begins and ends."""
 
 
 class Piece(Struct, frozen=True):
-    """A part of a view, from `place` on: of the text from `origin` to `end`; letter by letter, or as a `whole`."""
+    """A part of a view, from `position` on: of the text from `origin` to `end`; letter by letter, or as a `whole`."""
 
-    place: int
+    position: int
     origin: int
     end: int
     whole: bool
@@ -82,25 +82,25 @@ class View:
     def text(self) -> str:
         return "".join(self._parts)
 
-    def start(self, place: int) -> int:
-        """Where a place comes from in the text."""
-        piece = self._piece(place)
-        return piece.origin if piece.whole else piece.origin + place - piece.place
+    def start(self, position: int) -> int:
+        """Where a position comes from in the text."""
+        piece = self._piece(position)
+        return piece.origin if piece.whole else piece.origin + position - piece.position
 
-    def end(self, place: int) -> int:
-        """Where what ends before `place` ends in the text."""
-        piece = self._piece(place - 1)
-        return piece.end if piece.whole else piece.origin + place - piece.place
+    def end(self, position: int) -> int:
+        """Where what ends before `position` ends in the text."""
+        piece = self._piece(position - 1)
+        return piece.end if piece.whole else piece.origin + position - piece.position
 
-    def _piece(self, place: int) -> Piece:
-        return self.pieces[max(0, bisect_right(self.pieces, place, key=lambda piece: piece.place) - 1)]
+    def _piece(self, position: int) -> Piece:
+        return self.pieces[max(0, bisect_right(self.pieces, position, key=lambda piece: piece.position) - 1)]
 
 
-def _spans_of(pattern: str, raw: bytes) -> list[Place]:
+def _spans_of(pattern: str, raw: bytes) -> list[Range]:
     return [match.span() for match in linear(pattern).finditer(raw)]
 
 
-def runs_of(raw: bytes) -> list[Place]:
+def runs_of(raw: bytes) -> list[Range]:
     """Where at least 16 letters of base64 stand together, with the `=` behind them.
 
     :param raw: the text in ASCII, letter by letter.
@@ -108,7 +108,7 @@ def runs_of(raw: bytes) -> list[Place]:
     return _spans_of(_RUN, raw)
 
 
-def views(text: str, raw: bytes, runs: Sequence[Place]) -> Iterator[View]:
+def views(text: str, raw: bytes, runs: Sequence[Range]) -> Iterator[View]:
     """Every other reading of a text; none for most texts.
 
     :param runs: see `runs_of`.
@@ -126,11 +126,11 @@ def _unquoted(quoted: str) -> str:
     return bytes.fromhex(quoted.replace("%", "")).decode("latin-1")
 
 
-def _rewritten(text: str, places: Sequence[Place], become: Callable[[str], str]) -> View:
-    """The lines in which these places lie, with something else in them."""
+def _rewritten(text: str, ranges: Sequence[Range], become: Callable[[str], str]) -> View:
+    """The lines in which these ranges lie, with something else in them."""
     view = View()
     done: int | None = None
-    for start, end in places:
+    for start, end in ranges:
         if done is None or start > done + _NEAR:
             _add_rest(view, text, done)
             done = max(done or 0, _begin_of_line(text, start))
@@ -149,12 +149,12 @@ def _add_rest(view: View, text: str, done: int | None) -> None:
         view.add(text[done:end], done, end, whole=False)
 
 
-def _begin_of_line(text: str, place: int) -> int:
-    start = max(0, place - _LINE)
-    return max(text.rfind("\n", start, place) + 1, start)
+def _begin_of_line(text: str, position: int) -> int:
+    start = max(0, position - _LINE)
+    return max(text.rfind("\n", start, position) + 1, start)
 
 
-def _decoded(text: str, raw: bytes, runs: Sequence[Place]) -> Iterator[View]:
+def _decoded(text: str, raw: bytes, runs: Sequence[Range]) -> Iterator[View]:
     """What runs of base64 hold, one behind the other. Where a run begins is not known when a path or a name stands
     before it: each of the four ways to read it counts."""
     view = View()
@@ -172,7 +172,7 @@ def _decoded(text: str, raw: bytes, runs: Sequence[Place]) -> Iterator[View]:
         yield view
 
 
-def _unwrapped(text: str, runs: Sequence[Place]) -> Iterator[Place]:
+def _unwrapped(text: str, runs: Sequence[Range]) -> Iterator[Range]:
     """The runs; lines that were one before they were wrapped as one."""
     start = end = width = 0
     for begin, stop in runs:
@@ -240,7 +240,7 @@ class Finder:
         raw = in_ascii(text)
         return _merged(list(self._spans(text, raw, runs_of(raw), is_code=True)))
 
-    def _spans(self, text: str, raw: bytes, runs: Sequence[Place], *, is_code: bool) -> Iterator[Span]:
+    def _spans(self, text: str, raw: bytes, runs: Sequence[Range], *, is_code: bool) -> Iterator[Span]:
         yield from self._direct(text, raw, is_code=is_code)
         for view in views(text, raw, runs):
             for span in self._direct(view.text, in_ascii(view.text), is_code=is_code):
@@ -280,7 +280,7 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _random_tokens(text: str, runs: Iterable[Place]) -> Iterator[Span]:
+def _random_tokens(text: str, runs: Iterable[Range]) -> Iterator[Span]:
     for start, stop in runs:
         if stop - start >= _SHORTEST_TOKEN:
             core = len(text[start:stop].rstrip("="))

@@ -109,10 +109,10 @@ class Rule:
                 yield match
             found = self._keyword.search(raw, match.end() if match is not None else begin + 1)
 
-    def _near(self, text: str, places: Sequence[int]) -> Iterator[re.Match[str]]:
-        """In windows around the places of keywords."""
+    def _near(self, text: str, positions: Sequence[int]) -> Iterator[re.Match[str]]:
+        """In windows around the positions of keywords."""
         done = 0
-        for begin, end in _windows(places, self.back, len(text)) if places else ():
+        for begin, end in _windows(positions, self.back, len(text)) if positions else ():
             for found in self.pattern.finditer(text, max(begin, done), end):
                 match = self._whole(found, end)
                 if match is not None:
@@ -126,14 +126,14 @@ class Rule:
         return match
 
 
-def _windows(places: Sequence[int], back: int, length: int) -> Iterator[tuple[int, int]]:
+def _windows(positions: Sequence[int], back: int, length: int) -> Iterator[tuple[int, int]]:
     """Where a pattern has to be looked for, in order and without overlaps."""
-    begin, end = max(0, places[0] - back), places[0] + _AHEAD
-    for place in places:
-        if place - back > end:
+    begin, end = max(0, positions[0] - back), positions[0] + _AHEAD
+    for position in positions:
+        if position - back > end:
             yield begin, min(end, length)
-            begin = place - back
-        end = place + _AHEAD
+            begin = position - back
+        end = position + _AHEAD
     yield begin, min(end, length)
 
 
@@ -164,8 +164,8 @@ class Shape:
     def _counts(self, value: str) -> bool:
         """Not a name that begins like a token: `tss_update_all_rows`."""
         folded = value.lower()
-        place, word = next(((folded.index(word), word) for word in self.keywords if word in folded), (0, ""))
-        body = max(value[:place], value[place + len(word) :], key=len)
+        position, word = next(((folded.index(word), word) for word in self.keywords if word in folded), (0, ""))
+        body = max(value[:position], value[position + len(word) :], key=len)
         is_named = is_words(body) or (is_name(body) and not any(map(str.isdigit, body)))
         return not is_named and (not self.least or entropy(value) > self.least)
 

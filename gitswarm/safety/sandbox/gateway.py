@@ -136,12 +136,12 @@ class Gateway(Struct, frozen=True):
         if self.is_open.is_set():
             yield
             return
-        place = self.folder / "shown"
-        place.mkdir(parents=True, exist_ok=True)
+        shown = self.folder / "shown"
+        shown.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         over, done = os.pipe()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            _bind(listener, place)
+            _bind(listener, shown)
             listener.listen(128)
             thread = threading.Thread(target=self._attend, args=(listener, over), daemon=True)
             thread.start()

@@ -230,12 +230,12 @@ def profile(home: Path | None, mounts: Sequence[Mount]) -> str:
 
 
 def _rule(mount: Mount) -> str:
-    place = _below(mount.target)
+    subpath = _below(mount.target)
     if not mount.is_itself:
-        return f"(deny file-read* file-write* {place})\n"
+        return f"(deny file-read* file-write* {subpath})\n"
     if mount.kind == "write":
-        return f"(allow file-read* file-write* {place})\n"
-    return f"(allow file-read* {place})\n(deny file-write* {place})\n"
+        return f"(allow file-read* file-write* {subpath})\n"
+    return f"(allow file-read* {subpath})\n(deny file-write* {subpath})\n"
 
 
 def _below(path: Path) -> str:

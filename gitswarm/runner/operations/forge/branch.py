@@ -215,18 +215,18 @@ def configured_forge(session: Session) -> Forge | None:
     url = done.stdout.decode(errors="replace").strip()
     if done.returncode != 0:
         raise ForgeError(f"git has no remote '{rules.remote}' (review.remote)", hint="git remote -v")
-    place = place_of(url)
-    if place is None:
+    remote = forge_remote(url)
+    if remote is None:
         raise ForgeError(
             f"remote '{rules.remote}' is on no server that {rules.forge} could ask", hint="git remote -v"
         )
     env = {name: value for name, value in session.context.env.items() if name not in LOCAL_VARIABLES}
     # A call that outlives us is ended by whoever resumes the run, before it asks what is there.
-    program = ForgeCli(rules.forge, place.host, {**env, MARKER: session.mark}, session.repository.main_folder)
-    return make(program, place.path)
+    program = ForgeCli(rules.forge, remote.host, {**env, MARKER: session.mark}, session.repository.main_folder)
+    return make(program, remote.path)
 
 
-def place_of(url: str) -> ForgeRemote | None:
+def forge_remote(url: str) -> ForgeRemote | None:
     """Host and path of a repository's address; None: it is none on a server. A port counts for the web only."""
     found = _URL.fullmatch(url) or (_SCP.fullmatch(url) if "://" not in url else None)
     if found is None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.state import RunState
+from gitswarm.runner.hub.leased_run import reaches_all
 from gitswarm.web.pages import ACTIONS
 from gitswarm.web.site import Site
 from tests.hub.clones import STEPS, Clones, two_clones
@@ -122,7 +126,7 @@ def test_a_run_that_the_hub_lost_or_does_not_take_continues_here_alone(clones: C
     ).split()
     here.git("push", "-q", "--no-verify", "hub", "--delete", *refs)
     gone = here.swarm("resume", run, "--until", "second").stderr
-    assert f"{run} continues here alone: hub does not have {run} any more" in gone
+    assert f"{run} continues here alone: hub does not have {run}\n" in gone
     assert clones.on_hub("for-each-ref", "refs/heads/shadow") == ""
 
     here.swarm("push", run)
@@ -175,4 +179,21 @@ def test_a_run_that_another_clone_executes_is_not_resumed_beside_it(clones: Clon
     refused = here.swarm("resume", run, code=1)
     assert f"executes {run}, by its lease on hub" in refused.stderr
     assert f"hint: git swarm resume {run} --hub\n" in refused.stderr
+    answer = ACTIONS["resume"](Site(here.root, here.env), run, {})
+    assert (answer.is_done, f"hint: git swarm resume {run} --hub" in answer.text) == (False, True)
+    assert clones.trace == ["first", "second"]
+
+
+def test_who_is_slower_than_another_clone_executes_nothing(clones: Clones, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = clones.here, clones.there
+    here.swarm(*clones.start(), "--until", "first")
+    run = clones.run
+
+    def overtaken(repository: Repository, commits: Iterable[str], state: RunState) -> bool:
+        there.swarm_process("resume", run, "--hub", "--until", "second")
+        return reaches_all(repository, commits, state)
+
+    monkeypatch.setattr("gitswarm.runner.hub.transfer.reaches_all", overtaken)
+    refused = here.swarm("resume", run, code=75)
+    assert f"{run} belongs to" in refused.stderr
     assert clones.trace == ["first", "second"]

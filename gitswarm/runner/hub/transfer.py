@@ -233,7 +233,7 @@ def take_current(repository: Repository, remote: Remote, layout: RunLayout, cloc
     """Makes this clone the owner of a run that nobody else executes, and that has nothing there which is not here.
 
     :raises SwarmError: another clone executes it, or continued it.
-    :raises NotFoundError: the hub does not have it any more.
+    :raises NotFoundError: the hub does not have it.
     :raises GitFailedError: the hub cannot be reached, or does not take the lease.
     :raises RunHeldError: a process executes it here.
     :raises FencedError: another clone holds it, or was faster.
@@ -245,7 +245,7 @@ def take_current(repository: Repository, remote: Remote, layout: RunLayout, cloc
     _refuse_other(repository, remote, lease, "resume")
     theirs = _refs_there(repository, leased, layout)
     if lease is None and not theirs:
-        raise NotFoundError(f"{remote.name} does not have {run} any more", hint=f"git swarm push {run}")
+        raise NotFoundError(f"{remote.name} does not have {run}", hint=f"git swarm push {run}")
     if not reaches_all(repository, theirs.values(), replay(repository, layout)):
         raise SwarmError(
             f"{lease.owner if lease else 'somebody'} continued {run}: the hub has commits of it that are not here",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.ledger.reading import parse_note, standing
+from gitswarm.ledger.reading import effective_decision, parse_note
 from tests.conftest import GIT_CONFIG, Project
 from tests.faults import COUNT, NONE, Server
 from tests.unseen import unseen
@@ -392,7 +392,7 @@ def decisions(project: Project, run: str, steps: Iterable[Told]) -> Iterator[tup
     """The decision that stands after each step."""
     ref = f"refs/notes/swarm/{run}/routing"
     for note in contents(project, [f"{ref}:{item.commit[:2]}/{item.commit[2:]}" for item in steps]):
-        last = standing(parse_note(note.strip("\n").encode()))
+        last = effective_decision(parse_note(note.strip("\n").encode()))
         assert last is not None
         yield last.decision.value, last.to_step, last.routing_source.value
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from gitswarm.cli.decisions import entry_lines
 from gitswarm.cli.graph_view import graph_lines
 from gitswarm.ledger.overview import overview
-from gitswarm.ledger.reading import ends_after, history, routing_entries, standing_decision
+from gitswarm.ledger.reading import current_decision, ends_after, history, routing_entries
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RunStatus
 from gitswarm.runner.begin import start_run
@@ -42,7 +42,7 @@ def resumed_as_told(stage: Stage) -> RunState:
 def drawn(stage: Stage, state: RunState) -> list[str]:
     """Every line that a person can be shown about where the run went."""
     repository, layout = stage.repository, stage.layout
-    start = standing_decision(repository, layout, state.run_commit)
+    start = current_decision(repository, layout, state.run_commit)
     lines = graph_lines(history(repository, state), start, state.shared)
     for record in state.steps:
         for commit in (record.commit, *(end.commit for end in ends_after(repository, state, record))):

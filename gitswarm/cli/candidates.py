@@ -180,7 +180,7 @@ def _runs_of(repository: str) -> list[str]:
 
 def _steps(before: list[str]) -> list[str]:
     """Of the run that `--run` names, else the one that we stand in, else the newest."""
-    named = before[before.index("--run") + 1] if "--run" in before[:-1] else _standing_in()
+    named = before[before.index("--run") + 1] if "--run" in before[:-1] else _run_of_folder()
     run = next((name for name in runs_here() if named in name), "")
     if not run:
         return []
@@ -189,7 +189,7 @@ def _steps(before: list[str]) -> list[str]:
     return list(dict.fromkeys(log.split()))
 
 
-def _standing_in() -> str:
+def _run_of_folder() -> str:
     head = f"{_git_dir(_above('.git') or '')}/HEAD"
     text = _text(head) if os.path.exists(head) else ""
     return text.partition(_RUN_REFS)[2]

@@ -10,7 +10,7 @@ from gitswarm.cli.console import hanging, padded
 from gitswarm.cli.decisions import Turn, turn_of, where_to
 from gitswarm.cli.runs import Opened, step_outcome
 from gitswarm.cli.terminal import text_width
-from gitswarm.ledger.reading import HistoryEntry, RunEnd, history, standing_decision
+from gitswarm.ledger.reading import HistoryEntry, RunEnd, current_decision, history
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind
 from gitswarm.records.execution import Result, RunStatus
@@ -244,5 +244,5 @@ def _legend(signs: set[str]) -> list[str]:
 
 def lines_of(opened: Opened) -> list[str]:
     """The whole run."""
-    start = standing_decision(opened.repository, opened.layout, opened.state.run_commit)
+    start = current_decision(opened.repository, opened.layout, opened.state.run_commit)
     return graph_lines(history(opened.repository, opened.state), start, opened.state.shared)

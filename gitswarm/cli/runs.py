@@ -21,7 +21,7 @@ from gitswarm.ledger.finding import find_run, parsed
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import ConcernFields, Timing, existing, standing_after
+from gitswarm.ledger.stored_json import ConcernFields, Timing, decision_after, existing
 from gitswarm.records.execution import RUNS_FOLDER, SHORT, Result, RunStatus, Status, created_at
 from gitswarm.records.lazy_re import lazy_re
 
@@ -113,7 +113,7 @@ def executed_by(record: StepRecord) -> str:
 
 def log_entry(opened: Opened, record: StepRecord, took: Timing) -> dict[str, JsonValue]:
     """One entry of `log --json` (design section 8)."""
-    last = standing_after(opened.repository, opened.layout, record.commit)
+    last = decision_after(opened.repository, opened.layout, record.commit)
     return {
         "n": record.number,
         **plain_step(record),

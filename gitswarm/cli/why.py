@@ -35,7 +35,7 @@ from gitswarm.ledger.archive import discarded_runs
 from gitswarm.ledger.blame import Origin, origins
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import standing_decision, step_files
+from gitswarm.ledger.reading import current_decision, step_files
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import command_summary, evidence_of_command, is_of_tests
@@ -239,7 +239,7 @@ def _answered(opened: Opened, record: StepRecord) -> Answered | None:
     if record.number < 2 or record.execution.iteration < 2:
         return None
     before = opened.state.steps[record.number - 2]
-    decision = standing_decision(opened.repository, opened.layout, before.commit)
+    decision = current_decision(opened.repository, opened.layout, before.commit)
     if decision is None or decision.decision not in _BACK or decision.to_step != record.step:
         return None
     stored = step_files(opened.repository, opened.state)[before.number - 1]

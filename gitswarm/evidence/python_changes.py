@@ -93,7 +93,7 @@ def _is_declared_only(part: ast.expr) -> bool:
     )
 
 
-def find_standing(
+def find_unchanged_copies(
     gone: Iterable[tuple[TextChange, DeclaredTest]], untouched: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], tuple[str, DeclaredTest]]:
     """By file and name of a test that is gone: where it stands, each place for one of them.

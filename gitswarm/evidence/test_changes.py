@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gitswarm.evidence.declarations import DeclaredTest, TestSource, TextChange, own_name
 from gitswarm.evidence.declared_tests import read_tests
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
-from gitswarm.evidence.python_changes import added_patches, find_standing, only_adds_tests
+from gitswarm.evidence.python_changes import added_patches, find_unchanged_copies, only_adds_tests
 from gitswarm.evidence.source_text import Definitions, changed_definitions
 from gitswarm.records.envelope import RemovedTest
 from gitswarm.records.evidence import ProofFinding, ProofFlag
@@ -131,7 +131,7 @@ def read_changes(
     read = (_file_tests(each, reported) for each in every)
     files = tuple(each for each in read if each.before.tests or each.after.tests)
     followed, taken = _follow(files, changed_definitions(every))
-    followed = _with_standing(files, followed, untouched)
+    followed = _with_unchanged_copies(files, followed, untouched)
     added = tuple(
         (each.change.path, test)
         for each in files
@@ -209,11 +209,11 @@ class _SuccessorIndex:
             yield file.change.path, candidate
 
 
-def _with_standing(
+def _with_unchanged_copies(
     files: Sequence[FileTests], followed: tuple[FollowedTest, ...], untouched: Iterable[tuple[str, str]]
 ) -> tuple[FollowedTest, ...]:
     changes = {each.old_path: each.change for each in files}
-    found = find_standing(
+    found = find_unchanged_copies(
         ((changes[each.old_path], each.before) for each in followed if each.after is None), untouched
     )
     moved = [(each, found.get((each.old_path, each.before.name))) for each in followed]

@@ -45,9 +45,9 @@ def find_run(repository: RepositoryReader, text: str | None) -> RunLayout:
     runs = all_runs(repository)
     if not text:
         here = repository.head_branch() if repository.checkout else None
-        standing = [run for run in runs if run.branch == here]
-        if standing or runs:
-            return (standing or runs)[0]
+        checked_out = [run for run in runs if run.branch == here]
+        if checked_out or runs:
+            return (checked_out or runs)[0]
         raise NotFoundError("there is no run in this repository yet", hint="git swarm start build -m 'the task'")
     matches = matching_runs(runs, text)
     if len(matches) == 1:

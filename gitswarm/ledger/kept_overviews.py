@@ -61,7 +61,7 @@ def kept_overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Liste
     decode = msgspec.msgpack.Decoder(RunOverview).decode
     with_worktree = {linked.made_for for linked in repository.linked_worktrees()}
 
-    def standing(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
+    def kept_or_read(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
         run, stood = layout.run_id, stands.get(layout.run_id)
         with suppress(LookupError, msgspec.DecodeError):
             if stood is not None and kept[run][0] == stood:
@@ -74,7 +74,7 @@ def kept_overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Liste
             fresh[run] = (stood, Raw(msgspec.msgpack.encode(replace(found, worktree=None))))
         return found
 
-    listed = overviews(repository, runs, standing)
+    listed = overviews(repository, runs, kept_or_read)
     if len(fresh) * _WORTH > len(kept):
         stands = _stands(repository)  # else a run that moved meanwhile would be kept as it stood on the way
         there = {run: each for run, each in {**kept, **fresh}.items() if stands.get(run) == each[0]}

@@ -60,7 +60,7 @@ class RunLayout(Struct, frozen=True):
 
     @property
     def approval_ref(self) -> str:
-        """The standing approval's commit; a view of the chain."""
+        """The current approval's commit; a view of the chain."""
         return f"refs/swarm/{self.run_id}/approval"
 
     @property

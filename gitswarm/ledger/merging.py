@@ -103,10 +103,10 @@ def _reverted_by(repository: Repository, commit: str, tip: str) -> str | None:
         for reverted in _REVERTS.findall(message):
             reverts.setdefault(reverted, []).append(own)
 
-    def standing_revert(of: str) -> str | None:
-        return next((own for own in reverts.get(of, []) if standing_revert(own) is None), None)
+    def effective_revert(of: str) -> str | None:
+        return next((own for own in reverts.get(of, []) if effective_revert(own) is None), None)
 
-    return standing_revert(commit)
+    return effective_revert(commit)
 
 
 def merged_onto(repository: Repository, before: str, onto: str, code: str) -> Merged:

@@ -41,9 +41,9 @@ from gitswarm.ledger.stored_json import (
     ReceiptFields,
     SpecFields,
     concern_fields,
+    decision_after,
     last_tests,
     spec_fields,
-    standing_after,
     step_fields,
 )
 from gitswarm.records.budget import spent_words, total
@@ -147,7 +147,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     starting = announced and not live and state.end is None
     executing = starting or (live and (state.end is None or journals))
     status = RunStatus.RUNNING if executing else state.end or RunStatus.INTERRUPTED
-    decided = standing_after(repository, layout, state.tip)
+    decided = decision_after(repository, layout, state.tip)
     following = _next_step(repository, state, decided)
     worktree = repository.worktree_made_for(layout.branch)
     paid = payments(repository, state)

@@ -87,7 +87,7 @@ def _entry(packed: str) -> Entry | None:
         return None
 
 
-def standing(entries: list[Entry]) -> Decision | None:
+def effective_decision(entries: list[Entry]) -> Decision | None:
     """The decision that holds: the last one, unless it was superseded."""
     last = entries[-1] if entries else None
     return last if isinstance(last, Decision) else None
@@ -122,9 +122,9 @@ def decisions(repository: RepositoryReader, layout: RunLayout, commit_id: str) -
     return [entry for entry in routing_entries(repository, layout, commit_id) if isinstance(entry, Decision)]
 
 
-def standing_decision(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> Decision | None:
+def current_decision(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> Decision | None:
     """What is to happen after a commit; None when that is not decided, or not any more."""
-    return standing(routing_entries(repository, layout, commit_id))
+    return effective_decision(routing_entries(repository, layout, commit_id))
 
 
 def stored_events(repository: RepositoryReader, state: RunState, *, after: str | None = None) -> list[LoggedEvent]:
@@ -208,7 +208,7 @@ class HistoryEntry(Struct, frozen=True):
 def history(repository: RepositoryReader, state: RunState) -> list[HistoryEntry]:
     """Oldest first. The first `state.shared` are steps of the run that this one was forked from."""
     chain = _chain(repository, state)
-    return [HistoryEntry(what, standing_decision(repository, state.layout, what.commit)) for what in chain]
+    return [HistoryEntry(what, current_decision(repository, state.layout, what.commit)) for what in chain]
 
 
 def ends_after(repository: RepositoryReader, state: RunState, record: StepRecord) -> list[RunEnd]:

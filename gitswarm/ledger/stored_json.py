@@ -232,7 +232,7 @@ def decisions_after(repository: RepositoryReader, layout: RunLayout, commit_id: 
     return [entry for entry in _entries(repository, layout, commit_id) if entry is not None]
 
 
-def standing_after(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> DecisionFields | None:
+def decision_after(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> DecisionFields | None:
     """What is to happen after a commit; None when that is not decided, or not any more."""
     entries = _entries(repository, layout, commit_id)
     return entries[-1] if entries else None

@@ -17,7 +17,7 @@ from gitswarm.ledger.archive import archived_runs, read_archived
 from gitswarm.ledger.finding import all_runs, parsed
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.next_command import never_lands
-from gitswarm.ledger.reading import event_files, parse_note, standing
+from gitswarm.ledger.reading import effective_decision, event_files, parse_note
 from gitswarm.ledger.spent import InterruptedExecution, Payments, interrupted_events, payments
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
@@ -241,7 +241,7 @@ class _Run:
     def _decisions(self) -> Iterator[Row]:
         for commit, note in self._repository.notes(self._layout.routing_notes).by_commit().items():
             entries = parse_note(note)
-            holding = standing(entries)
+            holding = effective_decision(entries)
             for entry in entries:
                 if isinstance(entry, Decision):
                     yield self._own(_decision(commit, entry, holds=entry is holding))

@@ -90,7 +90,7 @@ class GateFindings(Record):
         refuse_twice(each.id for each in self.findings)
 
 
-def standing_findings(versions: Iterable[GateFindings]) -> tuple[GateFinding, ...]:
+def current_findings(versions: Iterable[GateFindings]) -> tuple[GateFinding, ...]:
     """Findings as the newest version has them. What is left out is as it was last, and what was ever blocking is
     still: nobody gets rid of a finding by leaving it out, or by calling it a trifle.
 

@@ -111,7 +111,7 @@ class AcProgress(Record):
     progress: int
 
 
-def standing_states(
+def current_states(
     matrix: AcMatrix, status: AcStatus, judged: Iterable[JudgedCriterion]
 ) -> dict[str, CriterionState]:
     """How far each criterion is: what the status says, but open where the tests that it needs fail or do not run."""

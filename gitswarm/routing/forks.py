@@ -50,7 +50,7 @@ def judge(join: Join, branches: Mapping[str, ForkBranch]) -> JoinOutcome:
         strategy=join.join_strategy,
         is_met=met,
         reason=f"{join.join_strategy}: {reason}",
-        worst=reduce(worse, map(_standing, known.values()), Status.VERIFIED),
+        worst=reduce(worse, map(_status_of, known.values()), Status.VERIFIED),
         statuses={name: branch_outcome(known.get(name)) for name in join.join_from},
     )
 
@@ -79,7 +79,7 @@ def branch_outcome(branch: ForkBranch | None) -> str:
     return branch.status.value if branch.result is Result.SUCCEEDED else branch.result.value
 
 
-def _standing(branch: ForkBranch) -> Status:
+def _status_of(branch: ForkBranch) -> Status:
     """A failed branch counts as BLOCKED, a skipped one as UNVERIFIED at best."""
     if branch.result is Result.FAILED:
         return Status.BLOCKED
@@ -116,7 +116,7 @@ def after_branch(situation: Situation) -> Transitions:
     if fork is None:
         raise ValueError(f"{situation.step_id} is no branch of a fork")
     join = join_at(situation.flow, fork.join)
-    there = standing_branches(fork, situation.progress.branches)
+    there = current_branches(fork, situation.progress.branches)
     rest = _rest(situation, fork, there)
     if rest:
         going_on = replace(fork, pending=rest)
@@ -137,7 +137,7 @@ def retried_fork(situation: Situation, steps: tuple[str, ...]) -> ForkState | No
     """The fork with these targets to be executed again, where it started. None: some are still to come, or one has
     failed or is BLOCKED, which comes first."""
     fork = situation.progress.fork
-    there = standing_branches(fork, situation.progress.branches) if fork is not None else {}
+    there = current_branches(fork, situation.progress.branches) if fork is not None else {}
     if fork is None or _rest(situation, fork, there) or not all(map(is_complete, there.values())):
         return None
     return _voided(fork, situation.progress.branches, steps)
@@ -161,7 +161,7 @@ def join_at(flow: Flow, step: str) -> Join:
     return routing
 
 
-def standing_branches(fork: ForkState, branches: Mapping[str, ForkBranch]) -> dict[str, ForkBranch]:
+def current_branches(fork: ForkState, branches: Mapping[str, ForkBranch]) -> dict[str, ForkBranch]:
     """Those of the branches that nobody took back."""
     return {name: branch for name, branch in branches.items() if branch.commit not in fork.void}
 
@@ -174,7 +174,7 @@ def _joined(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: 
     voided = _voided(fork, branches, unmet)
     what = ", ".join(f"{name} {outcome.statuses[name]}" for name in unmet)
     resume_at = continuation_into(voided, situation.flow.id, f"again: {', '.join(unmet)}")
-    there = standing_branches(fork, branches)
+    there = current_branches(fork, branches)
     if any(branch.result is Result.FAILED for branch in there.values()):
         reason = f"{outcome.reason} ({what})"
         ending = _on_failure(situation, voided) or end(reason, priority=100, failed=True, resume_at=resume_at)

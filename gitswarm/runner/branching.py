@@ -24,7 +24,7 @@ from gitswarm.records.event import Event
 from gitswarm.records.record import Clock
 from gitswarm.records.routing import Decision, ForkState
 from gitswarm.routing.choices import ForkBranch
-from gitswarm.routing.forks import fork_of, is_decided, join_at, standing_branches
+from gitswarm.routing.forks import current_branches, fork_of, is_decided, join_at
 from gitswarm.runner.deciding.preflight import allowance
 from gitswarm.runner.onto_branch import bring_onto_branch, finished, fork_commit, state_at
 from gitswarm.runner.run_engines import Engines
@@ -194,7 +194,7 @@ def _is_over(
     flow = session.specs.flows[decision.next_flow]
     on_branch = newest_at(state, flow.id, fork.targets, fork_commit(fork))
     there = {name: branch_of(record) for name, record in on_branch.items()}
-    known = standing_branches(fork, there) | {name: branch_of(record) for name, record in done.items()}
+    known = current_branches(fork, there) | {name: branch_of(record) for name, record in done.items()}
     return is_decided(fork_of(flow, fork), join_at(flow, fork.join), known)
 
 

@@ -31,7 +31,7 @@ from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.operation import execute_operation, handed_off, operation_plan
 from gitswarm.runner.step.plan import OutOfBand, Resumption
-from gitswarm.runner.undo.recovery import drop_journals, look, restore_worktree, standing_partial, tidy_index
+from gitswarm.runner.undo.recovery import current_partial, drop_journals, look, restore_worktree, tidy_index
 from gitswarm.worktree.extra_worktrees import remove_landing
 
 ADOPT = "adopt"
@@ -214,7 +214,7 @@ def _end_again(session: Session, place: RunWorktree, state: RunState, earlier: s
     :param earlier: the `end` commit that the step stands on.
     """
     decision = repeat_decision(session, state, decision_at_end(session, earlier))
-    partial = standing_partial(session, replay(session.repository, session.layout, earlier))
+    partial = current_partial(session, replay(session.repository, session.layout, earlier))
     if partial is not None:  # the step that was cut off still waits for `resume`
         partial = replace(partial, end=state.ends + 1)
     return end_run(session, place, state, RunOutcome(_status(session, earlier), decision, partial))

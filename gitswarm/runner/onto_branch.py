@@ -168,9 +168,9 @@ def has_begun(session: Session, state: RunState, fork: ForkState) -> bool:
 
 def taken_back(session: Session, state: RunState, fork: ForkState) -> tuple[str, ...]:
     """Commits that no longer count when the fork begins again after a rollback: all that are not on the branch."""
-    standing = {record.sibling for record in state.steps}
+    on_branch = {record.sibling for record in state.steps}
     known = siblings(session.repository, session.layout, fork.commit) if fork.commit else []
-    gone = (record.commit for record in known if record.commit not in standing)
+    gone = (record.commit for record in known if record.commit not in on_branch)
     return tuple(dict.fromkeys((*fork.void, *gone)))
 
 

@@ -28,7 +28,7 @@ from gitswarm.runner.run_session import RunContext, Session, push_to_hub
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.plan import Resumption
 from gitswarm.runner.step.unfinished import drop_conversations, find_unfinished
-from gitswarm.runner.undo.recovery import drop_journals, lay_out, look, restore_worktree, standing_partial, tidy_index
+from gitswarm.runner.undo.recovery import current_partial, drop_journals, lay_out, look, restore_worktree, tidy_index
 
 
 class Resumed(Struct, frozen=True):
@@ -136,7 +136,7 @@ def _complete(session: Session, state: RunState, *, adopt: bool) -> Resumed:
 
 def _worktree_to_continue(session: Session, state: RunState) -> tuple[RunWorktree, PartialHandoff | None]:
     """The worktree as the tip says; or, where a step was interrupted on purpose, with what that step left."""
-    partial = standing_partial(session, state)
+    partial = current_partial(session, state)
     if partial is None:
         return restore_worktree(session, state), None
     shadow = prepare_worktree(session)

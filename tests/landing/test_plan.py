@@ -25,8 +25,8 @@ MAIN = "refs/heads/main"
 HERE = Checkout(Path("/here"), Path("/here/.git"), None)
 FACTS = LandingState(
     run="run-1",
-    standing=YES,
-    word=YES,
+    approval=YES,
+    latest=YES,
     played=False,
     allow_stub=False,
     unsigned=None,
@@ -52,17 +52,17 @@ def test_a_wish_counts_before_the_configuration() -> None:
 
 
 REFUSED: dict[str, tuple[LandingState, str]] = {
-    "nobody said anything": (replace(FACTS, standing=None, word=None), "run-1 cannot land: it is not approved"),
+    "nobody said anything": (replace(FACTS, approval=None, latest=None), "run-1 cannot land: it is not approved"),
     "other code was approved": (
-        replace(FACTS, standing=None),
+        replace(FACTS, approval=None),
         "run-1 cannot land: its code has changed since it was approved",
     ),
     "rejected": (
-        replace(FACTS, standing=None, word=replace(YES, kind=ApprovalKind.REJECTS)),
+        replace(FACTS, approval=None, latest=replace(YES, kind=ApprovalKind.REJECTS)),
         "run-1 cannot land: it was rejected",
     ),
     "void": (
-        replace(FACTS, standing=None, word=replace(YES, kind=ApprovalKind.VOIDS)),
+        replace(FACTS, approval=None, latest=replace(YES, kind=ApprovalKind.VOIDS)),
         "run-1 cannot land: its approval was voided by a conflict or a new base",
     ),
     "played": (
@@ -70,7 +70,7 @@ REFUSED: dict[str, tuple[LandingState, str]] = {
         "run-1 is a rehearsal: a stub or a script did the work, not a model, so it cannot be approved or landed",
     ),
     "played, not approved": (
-        replace(FACTS, played=True, standing=None, word=None),
+        replace(FACTS, played=True, approval=None, latest=None),
         "run-1 is a rehearsal: a stub or a script did the work, not a model, so it cannot be approved or landed",
     ),
     "no target": (

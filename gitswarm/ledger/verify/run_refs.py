@@ -166,12 +166,12 @@ def _code(objects: SealedObjects, commit: str, base: str) -> str | None:
         return None
 
 
-def check_ref(standing: Sequence[Statement], layout: RunLayout, found: str | None) -> Iterator[Mismatch]:
+def check_ref(statements: Sequence[Statement], layout: RunLayout, found: str | None) -> Iterator[Mismatch]:
     """The ref is a view of the newest statement.
 
     :param found: where it points.
     """
-    last = standing[-1] if standing else None
+    last = statements[-1] if statements else None
     wanted = last.link.id if last and last.kind is ApprovalKind.APPROVES else None
     if found == wanted:
         return
@@ -179,8 +179,8 @@ def check_ref(standing: Sequence[Statement], layout: RunLayout, found: str | Non
         message = f"{layout.approval_ref} is missing; the chain has the approval"
         yield Mismatch(commit=wanted, check="approval", message=message, severity="warning")
     else:
-        stands = f"the approval that stands is {wanted}" if wanted else "no approval stands"
-        yield Mismatch(commit=found, check="approval", message=f"{layout.approval_ref} points here, but {stands}")
+        current = f"the approval that stands is {wanted}" if wanted else "no approval stands"
+        yield Mismatch(commit=found, check="approval", message=f"{layout.approval_ref} points here, but {current}")
 
 
 def landings_anywhere(repository: Repository, layout: RunLayout, branch: str | None, base: str) -> list[Landing]:

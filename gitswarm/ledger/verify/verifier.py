@@ -185,11 +185,11 @@ class _Verification(Struct):
             return ()
         self.add("approval", check_approvals(self.statements, self.reader.objects, self.chain.bases))
         copies = self.chain.copies
-        standing = [
+        current = [
             each for each in self.statements if each.kind is not ApprovalKind.APPROVES or each.link.id not in copies
         ]
         try:
-            self.findings += check_ref(standing, layout, self.repository.refs.read(layout.approval_ref))
+            self.findings += check_ref(current, layout, self.repository.refs.read(layout.approval_ref))
         except CorruptError as error:
             self.findings.append(Mismatch(check="approval", path=layout.approval_ref, message=error.message))
         begun = self.begun.get(layout.run_id)

@@ -10,7 +10,7 @@ from gitswarm.errors import SwarmError
 from gitswarm.git.object_reader import Commit
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.reading import decisions, routing_entries, standing_decision
+from gitswarm.ledger.reading import current_decision, decisions, routing_entries
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionOrigin
@@ -27,7 +27,7 @@ from gitswarm.runner.stored import final_decision, incoming_decision
 
 def decide_next(session: Session, state: RunState) -> Decision:
     """The decision that stands after the tip; taken now if it was not recorded yet."""
-    recorded = standing_decision(session.repository, session.layout, state.tip)
+    recorded = current_decision(session.repository, session.layout, state.tip)
     if recorded:
         return recorded
     record = state.last_step
@@ -69,7 +69,7 @@ def decision_at_end(session: Session, end: str) -> Decision:
     message = parse_message(commit.message)
     trailers = message.trailers if message is not None else {}
     layout = RunLayout(trailers.get("Swarm-Run", session.layout.run_id))  # of a fork: the run that it came from
-    recorded = standing_decision(repository, layout, end)
+    recorded = current_decision(repository, layout, end)
     taken = [recorded] if recorded else decisions(repository, layout, commit.parents[0])
     events = layout.end_events(int(trailers.get("Swarm-Iteration", "0")))
     decision = taken[-1] if taken else _decision_from_end(session, commit, events)
@@ -122,7 +122,7 @@ def decide_resumed(session: Session, state: RunState, *, approve: bool = False) 
 
     One that was recorded stands, unless what a navigator proposed is approved only now.
     """
-    recorded = standing_decision(session.repository, session.layout, state.tip)
+    recorded = current_decision(session.repository, session.layout, state.tip)
     if recorded and not approve:
         return recorded
     earlier = session.repository.objects.commit(state.tip).parents[0]
@@ -218,7 +218,7 @@ def _after_human(session: Session, state: RunState, record: StepRecord) -> Decis
     """Killed between what a person did and the decision after it: the same answer as without the kill."""
     if record.result is Result.SKIPPED:
         return decide_skip(session, state)
-    before = standing_decision(session.repository, session.layout, record.parent)
+    before = current_decision(session.repository, session.layout, record.parent)
     if before is not None:
         return repeat_decision(session, state, before)
     return session.store.decide(state.tip, incoming_decision(session, record), _origin(session, record, None))

@@ -29,7 +29,7 @@ from gitswarm.runner.step.operation import handed_off
 from gitswarm.runner.step.plan import OutOfBand
 from gitswarm.runner.step.test_steps import is_test_step, untested
 from gitswarm.runner.stored import evidence_of, is_rehearsal, open_concerns, was_played
-from gitswarm.runner.undo.recovery import look, standing_partial
+from gitswarm.runner.undo.recovery import current_partial, look
 
 
 def concerns_at_end(session: Session, state: RunState) -> tuple[Concern, ...]:
@@ -260,13 +260,13 @@ def approve_run(
     if is_rehearsal(session, state):
         return refuse_rehearsal(session.layout.run_id)
     subject = subject_of(session, state)
-    standing = standing_approval(session.repository, state)
+    approval = standing_approval(session.repository, state)
     accepted = accepted_concerns(session, state, accept or {})
     still = [each for each in subject.concerns if each.blocking and each.id not in {one.id for one in accepted}]
     if still:
         return _unproven(session, still)
-    if standing is not None and not accepted:
-        return Approval(standing.commit, subject, is_new=False, state=state)
+    if approval is not None and not accepted:
+        return Approval(approval.commit, subject, is_new=False, state=state)
     waived = "".join(f"; accepted {each.id}: {each.why}" for each in accepted)
     summary = f"approved: {subject.size}; {subject.tests}{waived}"
     handoff = Handoff(status=Status.VERIFIED, summary=summary, observations=(note,) if note else ())
@@ -320,7 +320,7 @@ def uncommitted_edits(session: Session, state: RunState) -> Refused | None:
     shadow = prepare_worktree(session)
     left = look(session, state, shadow)
     cut_off = any(journal.step != ADOPT for journal in left.journals)
-    if not left.is_dirty or cut_off or standing_partial(session, state) is not None:
+    if not left.is_dirty or cut_off or current_partial(session, state) is not None:
         return None
     clean = session.store.code(state.tip_tree)
     paths = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))

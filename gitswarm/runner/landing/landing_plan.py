@@ -58,7 +58,7 @@ class LandingRequest(Struct, frozen=True):
 class LandingState(Struct, frozen=True):
     """Everything that the decision is taken from.
 
-    `standing`: the approval of exactly the run's code; `word`: the newest one about any code. `unsigned`: why the
+    `approval`: the one of exactly the run's code; `latest`: the newest one about any code. `unsigned`: why the
     approval's signature does not count, when one is required. `target`: full name, None when nothing says which;
     `tip`: where it is, None when it does not exist. `landings` are the run's own on it, newest first. `bases`: where
     target and run parted. `changed`: the code of the run differs from there; `hook_files`: what of that decides
@@ -67,8 +67,8 @@ class LandingState(Struct, frozen=True):
     """
 
     run: str
-    standing: RecordedApproval | None
-    word: RecordedApproval | None
+    approval: RecordedApproval | None
+    latest: RecordedApproval | None
     played: bool
     allow_stub: bool
     unsigned: Refused | None
@@ -115,15 +115,15 @@ def decide_landing(
     :param strategy: the configured one.
     """
     refused = _unapproved(facts) or _untargeted(facts)
-    if refused is not None or facts.standing is None or facts.target is None:
+    if refused is not None or facts.approval is None or facts.target is None:
         return refused or Refused("nothing to land", f"git swarm status {facts.run}")
-    earlier = next((found for found in facts.landings if found.approved == facts.standing.about), None)
+    earlier = next((found for found in facts.landings if found.approved == facts.approval.about), None)
     if earlier is not None:
         return LandedBefore(earlier, facts.target)
     refused = (
         _unproven(facts) or facts.unsigned or _unrelated(facts) or _untrusted(facts, request) or _occupied(facts)
     )
-    return refused or LandingPlan(facts.standing, facts.target, request.strategy or strategy, request.message)
+    return refused or LandingPlan(facts.approval, facts.target, request.strategy or strategy, request.message)
 
 
 def short(branch: str) -> str:
@@ -132,10 +132,10 @@ def short(branch: str) -> str:
 
 
 def _unapproved(facts: LandingState) -> Refused | None:
-    run, word = facts.run, facts.word
+    run, latest = facts.run, facts.latest
     if facts.played and not facts.allow_stub:
         return refuse_rehearsal(run)
-    if facts.standing is not None:
+    if facts.approval is not None:
         return None
     if facts.conflict is not None:
         return facts.conflict
@@ -144,7 +144,7 @@ def _unapproved(facts: LandingState) -> Refused | None:
         ApprovalKind.APPROVES: "its code has changed since it was approved",
         ApprovalKind.REJECTS: "it was rejected",
         ApprovalKind.VOIDS: "its approval was voided by a conflict or a new base",
-    }[word.kind if word is not None else None]
+    }[latest.kind if latest is not None else None]
     look = f"git swarm diff {run}"
     return Refused(f"{run} cannot land: {why}", f"git swarm approve {run}   (look first: {look})")
 
@@ -224,23 +224,23 @@ def _occupied(facts: LandingState) -> Refused | None:
 
 def facts_of(session: Session, state: RunState, request: LandingRequest) -> LandingState:
     repository = session.repository
-    standing = standing_approval(repository, state)
+    approval = standing_approval(repository, state)
     target = landing_target(session, request)
     tip = repository.refs.read(target) if target is not None else None
     found = landings(repository, tip, session.layout.run_id, state.base) if tip is not None else []
     bases = (
-        common_bases(repository, standing.about, found, ahead(session, state, tip))
-        if standing is not None and tip is not None
+        common_bases(repository, approval.about, found, ahead(session, state, tip))
+        if approval is not None and tip is not None
         else ()
     )
-    changed, hook_files = _changes(session, standing, bases) if standing is not None else ((), ())
+    changed, hook_files = _changes(session, approval, bases) if approval is not None else ((), ())
     return LandingState(
         run=session.layout.run_id,
-        standing=standing,
-        word=latest_approval(repository, state),
+        approval=approval,
+        latest=latest_approval(repository, state),
         played=was_played(session, state),
         allow_stub=session.spec.allow_stub,
-        unsigned=_unsigned(session, standing),
+        unsigned=_unsigned(session, approval),
         target=target,
         tip=tip,
         branches=_branches(session),

@@ -92,10 +92,10 @@ def approve(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
         return reported(step, request, Handoff(status=Status.VERIFIED, summary=summary), report)
     if against:
         return reported(step, request, _refusal(step, against), report)
-    standing = standing_approval(step.session.repository, step.state)
-    if standing is not None:  # a person's, perhaps signed, is worth more
-        handoff = Handoff(status=Status.VERIFIED, summary=f"approved before, by {standing.by}")
-        return reported(step, request, handoff, {**report, "approved": True, "code": standing.code})
+    approval = standing_approval(step.session.repository, step.state)
+    if approval is not None:  # a person's, perhaps signed, is worth more
+        handoff = Handoff(status=Status.VERIFIED, summary=f"approved before, by {approval.by}")
+        return reported(step, request, handoff, {**report, "approved": True, "code": approval.code})
     subject = subject_of(step.session, step.state)
     handoff = Handoff(status=Status.VERIFIED, summary=f"approved by the gate: {subject.size}; {subject.tests}")
     trailers = {ApprovalKind.APPROVES.value: f"{subject.tip} {subject.code}"}
@@ -123,7 +123,7 @@ def _against(step: KernelStep) -> Iterator[_Objection]:
         yield _Objection(refused.reason, refused.hint)
     if session.spec.settings.deploy.require_signature:
         facts = facts_of(session, state, LandingRequest())
-        if facts.standing is None or facts.unsigned is not None:
+        if facts.approval is None or facts.unsigned is not None:
             sign = f"git swarm approve {run}, then: git swarm resume {run}"
             yield _Objection("a person has to sign: deploy.require_signature", sign)
 

@@ -166,9 +166,9 @@ def _usable_branch(repository: Repository, name: str, offer: Offer) -> str:
     valid = repository.git.run("check-ref-format", "--branch", name).returncode == 0
     if not valid or name.startswith(("refs/", "@{")) or f"{name}/".startswith(BRANCH_PREFIX):
         raise UsageError(f"'{name}' cannot be the name of a branch of yours", hint=hint)
-    standing = checkouts_of(repository, full)
-    if standing:
-        what = f"{name} is checked out in {standing[0].path}, which would be behind its own branch"
+    checkouts = checkouts_of(repository, full)
+    if checkouts:
+        what = f"{name} is checked out in {checkouts[0].path}, which would be behind its own branch"
         raise SwarmError(what, hint=f"git swarm wisdom apply {offer.id}   (on a branch of its own, to be merged)")
     above = [name[:at] for at, letter in enumerate(name) if letter == "/"]
     taken = [each for each in above if repository.refs.read(_HEADS + each) is not None]

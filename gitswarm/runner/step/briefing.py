@@ -14,7 +14,7 @@ from gitswarm.records.worklists import AC_MATRIX
 from gitswarm.routing.forks import branch_outcome
 from gitswarm.routing.macro import GATE
 from gitswarm.runner.run_session import Session
-from gitswarm.runner.step.read_artifacts import read_decision, read_matrix, standing_criteria
+from gitswarm.runner.step.read_artifacts import current_criteria, read_decision, read_matrix
 from gitswarm.runner.stored import branch_of, envelope_of, evidence_of, joined, open_concerns
 from gitswarm.specs.compile import Briefing, Criterion, Critique, Role, reads_trail
 from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, pack_instructions, pack_trail, priority_of
@@ -165,7 +165,7 @@ def _criteria(session: Session, state: RunState, role: Role) -> Iterator[Criteri
     inputs = (*role.step.teaching.inputs, *role.station.io.inputs)
     if RunArtifact(AC_MATRIX) not in (parse_artifact(name, role.flow.id) for name in inputs):
         return
-    matrix, states = read_matrix(session, state), standing_criteria(session, state)
+    matrix, states = read_matrix(session, state), current_criteria(session, state)
     for requirement in matrix.requirements if matrix else ():
         for item in requirement.acceptance_criteria:
             tests = item.test_cases or requirement.test_cases

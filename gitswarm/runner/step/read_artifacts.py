@@ -16,7 +16,7 @@ from gitswarm.records.gate_decision import (
     GateFindings,
     MergeDecision,
     Traceability,
-    standing_findings,
+    current_findings,
     unanswered,
 )
 from gitswarm.records.guidance import Learnings, Proposals
@@ -36,7 +36,7 @@ from gitswarm.records.worklists import (
     WorklistCount,
     count_criteria,
     count_worklist,
-    standing_states,
+    current_states,
 )
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.test_steps import is_test_record
@@ -101,11 +101,11 @@ def criteria_elsewhere(session: Session, state: RunState, command: str | None) -
             yield from evidence.criteria
 
 
-def standing_criteria(session: Session, state: RunState) -> dict[str, CriterionState]:
+def current_criteria(session: Session, state: RunState) -> dict[str, CriterionState]:
     """How far the criteria are, as far as tests prove it; empty without a matrix."""
     matrix = read_matrix(session, state)
     status = _read(AcStatus, _stored(session, state, AC_STATUS)) or AcStatus()
-    return standing_states(matrix, status, _judged_last(session, state)) if matrix is not None else {}
+    return current_states(matrix, status, _judged_last(session, state)) if matrix is not None else {}
 
 
 class LeftCriteria(Struct, frozen=True):
@@ -125,7 +125,7 @@ def count_after(session: Session, before: RunState, step: tuple[str, str], left:
         return None
     status = _read(AcStatus, written.get(status_path) or _stored(session, before, AC_STATUS)) or AcStatus()
     judged = left.judged or _judged_last(session, before)
-    return count_criteria(standing_states(matrix, status, judged), _counted_last(session, before, step))
+    return count_criteria(current_states(matrix, status, judged), _counted_last(session, before, step))
 
 
 def _judged_last(session: Session, state: RunState) -> tuple[JudgedCriterion, ...]:
@@ -207,7 +207,7 @@ def _decision_problems(session: Session, before: RunState, written: Mapping[str,
     objects, path = session.repository.objects, f"{session.layout.base}/{GATE_FINDINGS}"
     trees = dict.fromkeys((*(record.tree for record in before.tally.entered.get("gate", ())), before.tip_tree))
     versions = (_read(GateFindings, objects.file(tree, path)) for tree in trees)
-    found = standing_findings(version for version in versions if version is not None)
+    found = current_findings(version for version in versions if version is not None)
     for finding in unanswered(decision, found):
         yield f"{MERGE_DECISION}: {decision.verdict} passes over {finding.id}, which is open and blocking"
 

@@ -279,7 +279,7 @@ def partial_path(session: Session, flow: str) -> str:
     return f"{session.layout.base}/{flow}/handoff_partial.json"
 
 
-def standing_partial(session: Session, state: RunState) -> PartialHandoff | None:
+def current_partial(session: Session, state: RunState) -> PartialHandoff | None:
     """The interrupted work that the run continues from, if its last end was such an interruption."""
     if state.end is None:
         return None

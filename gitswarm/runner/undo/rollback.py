@@ -7,7 +7,7 @@ from msgspec import Struct
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.merging import write_copies
-from gitswarm.ledger.reading import decisions, standing_decision
+from gitswarm.ledger.reading import current_decision, decisions
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionOrigin
@@ -170,7 +170,7 @@ def undo_rollback(session: Session, state: RunState) -> RolledBack:
 def _reinstate_decision(session: Session, target: str) -> None:
     """What was decided after the rollback's target holds again."""
     taken = decisions(session.repository, session.layout, target)
-    if taken and standing_decision(session.repository, session.layout, target) is None:
+    if taken and current_decision(session.repository, session.layout, target) is None:
         last = taken[-1]
         origin = DecisionOrigin(last.flow_key, last.from_step, last.iteration, last.routing_mode)
         session.store.decide(target, last.choice, origin)

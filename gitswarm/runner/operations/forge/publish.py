@@ -150,26 +150,26 @@ class _Shown(Struct):
     def _requested(self, forge: Forge, proposal: RequestText, status: PullRequestStatus | None) -> PullRequest | None:
         """The open request, saying what it should; None: people have closed it."""
         step, branch, program = self.step, branch_of(self.step.run), forge.program.name
-        standing = forge.find(branch)
-        if standing is not None and not standing.is_open:
-            self.report |= {"url": standing.url, "number": standing.number, "reason": "the request was closed there"}
-            self.summary = f"not published: {standing.url} was closed there"
-            self.concerns.append(f"{standing.url} is closed; opened there again, it is brought up to date")
+        existing = forge.find(branch)
+        if existing is not None and not existing.is_open:
+            self.report |= {"url": existing.url, "number": existing.number, "reason": "the request was closed there"}
+            self.summary = f"not published: {existing.url} was closed there"
+            self.concerns.append(f"{existing.url} is closed; opened there again, it is brought up to date")
             return None
         self.emit(Event(EventKind.INTENT, {"key": f"publish {step.run}", "forge": program, "branch": branch}))
         commit = publish_branch(step.session, step.state, proposal.title)
         self.report |= {"branch": branch, "commit": commit}
-        if standing is None:
+        if existing is None:
             forge.create(branch, target_there(step.session), proposal.title, proposal.body)
-            standing = forge.find(branch)
-            if standing is None:
+            existing = forge.find(branch)
+            if existing is None:
                 raise ForgeError(f"{program} made a request that it does not list", hint=f"{program} auth status")
-        draft = status.state == "draft" if status is not None else standing.is_draft
-        self.report |= {"published": True, "url": standing.url, "number": standing.number}
-        self.summary = f"published as {standing.url}"
-        forge.edit(standing, proposal.title, proposal.body, draft=draft)
+        draft = status.state == "draft" if status is not None else existing.is_draft
+        self.report |= {"published": True, "url": existing.url, "number": existing.number}
+        self.summary = f"published as {existing.url}"
+        forge.edit(existing, proposal.title, proposal.body, draft=draft)
         self.report["state"] = "draft" if draft else "ready"
-        return standing
+        return existing
 
     def _answer(
         self, forge: Forge, request: PullRequest, known: tuple[list[Remark], list[Remark]], replies: tuple[Reply, ...]
@@ -195,11 +195,11 @@ class _Shown(Struct):
         if not text:
             return
         mark = Mark(self.step.run)
-        body, standing = mark.under(text), mark.found_in(own)
-        if standing is None:
+        body, existing = mark.under(text), mark.found_in(own)
+        if existing is None:
             forge.comment(request, body)
-        elif standing.text.replace("\r\n", "\n").strip() != body:
-            forge.rewrite(request, standing, body)
+        elif existing.text.replace("\r\n", "\n").strip() != body:
+            forge.rewrite(request, existing, body)
         self.report["reported"] = True
 
     def _harmless(self, text: str) -> str:

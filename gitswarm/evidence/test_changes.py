@@ -83,6 +83,7 @@ class TestChanges(Struct, frozen=True):
     :ivar followed: every test of before.
     :ivar added: tests that are new by name and by body, with their path.
     :ivar harness: changes of files that decide which tests run and what counts as passed.
+    :ivar touched: test files of before of which a test was changed or went, or whose other code was changed.
     """
 
     __test__ = False
@@ -91,6 +92,7 @@ class TestChanges(Struct, frozen=True):
     followed: tuple[FollowedTest, ...]
     added: tuple[tuple[str, DeclaredTest], ...]
     harness: tuple[TextChange, ...]
+    touched: frozenset[str]
 
     @property
     def old_files(self) -> tuple[str, ...]:
@@ -103,15 +105,6 @@ class TestChanges(Struct, frozen=True):
     def new_harness(self) -> tuple[str, ...]:
         """Harness files that the change added: they are taken out for that run."""
         return tuple(each.path for each in self.harness if each.before is None or each.old_path)
-
-    @property
-    def touched(self) -> frozenset[str]:
-        """Test files of before of which a test was changed or went, or whose other code was changed."""
-        changed = {test.old_path for test in self.followed if test.is_changed}
-        others = {
-            each.old_path for each in self.files if each.before.tests and each.was_test and not is_extension(each)
-        }
-        return frozenset(changed | others)
 
     @property
     def touches_tests(self) -> bool:
@@ -140,7 +133,9 @@ def read_changes(
         if (each.change.path, test.name) not in taken
     )
     harness = tuple(each for each in every if _is_harness(each))
-    return TestChanges(files, followed, added, harness)
+    touched = {test.old_path for test in followed if test.is_changed}
+    touched |= {each.old_path for each in files if each.before.tests and each.was_test and not is_extension(each)}
+    return TestChanges(files, followed, added, harness, frozenset(touched))
 
 
 def _file_tests(change: TextChange, reported: Collection[str]) -> FileTests:

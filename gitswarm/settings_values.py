@@ -90,18 +90,22 @@ def settings(
     found = []
     for path in known_keys(model) if only is None else [only]:
         key, value = ".".join(path), _at(ours, path)
-        is_written, origin = _at(written, path) is not _MISSING, "default"
         if (by_env := _from_environment(path, env)) is not None:
-            value, origin = by_env, "environment"
+            found.append(Setting(key, by_env, "environment"))
         elif value is _MISSING:
             raise NotFoundError(f"{key} is not set", hint=f"git swarm config {key} VALUE")
-        elif value != _at(teams, path) or (_names(path, personal) and not is_written):
-            is_both = is_written and (path in ADDED_UP or is_laid_over(path))
-            origin = "team and git config" if is_both else "git config"
-        elif is_written:
-            origin = "team"
-        found.append(Setting(key, value, origin))
+        else:
+            is_teams = _at(written, path) is not _MISSING
+            is_own = value != _at(teams, path) or (bool(_names(path, personal)) and not is_teams)
+            found.append(Setting(key, value, _origin(path, is_teams=is_teams, is_own=is_own)))
     return found
+
+
+def _origin(path: Path, *, is_teams: bool, is_own: bool) -> str:
+    if is_own:
+        is_both = is_teams and (path in ADDED_UP or is_laid_over(path))
+        return "team and git config" if is_both else "git config"
+    return "team" if is_teams else "default"
 
 
 def _from_environment(path: Path, env: Mapping[str, str]) -> str | None:

@@ -25,7 +25,6 @@ from gitswarm.cli.console import (
     err,
     hanging,
     harmless,
-    out,
     out_lines,
     readable,
     with_short_ids,
@@ -118,27 +117,37 @@ def _advise(run: WatchedRun) -> None:
 
 def _print_steps(watched: Watched) -> None:
     """Steps as they are begun and committed, until all runs have ended."""
-    shown: dict[WatchedRun, int] = {}
-    begun: set[tuple[str, str]] = set()
+    printed: dict[WatchedRun, _Printed] = {}
     while True:
         watched.look()
         for run in watched.runs:
-            first = f"{run.layout.run_id}  " if len(watched.runs) > 1 else ""
-            if run not in shown:
+            if run not in printed:
                 out_lines([*readable("", run.headline, sys.stdout), *hanging("", about(run.found))])
-            if len(run.steps) > shown.get(run, 0):
-                out_lines(f"{first}{line}" for line in run.committed(shown.get(run, 0)))
-            shown[run] = len(run.steps)
-            for step in () if run.is_over else run.executing:
-                for line in (f"▸ {step.name}", *(f"▸ {step.name}: {each}" for each in step.extra_runs)):
-                    if (run.layout.run_id, line) not in begun:
-                        begun.add((run.layout.run_id, line))
-                        out(f"{first}{line}")
+                printed[run] = _Printed()
+            first = f"{run.layout.run_id}  " if len(watched.runs) > 1 else ""
+            out_lines(f"{first}{line}" for line in printed[run].new_lines(run))
         if watched.are_over:
             out_lines(line for run in watched.runs for line in readable("", run.headline, sys.stdout))
             return
         sys.stdout.flush()
         time.sleep(POLL_S)
+
+
+class _Printed(Struct):
+    """What was printed of a run: the number of its committed steps, and lines about steps that were begun."""
+
+    committed: int = 0
+    begun: set[str] = field(default_factory=set)
+
+    def new_lines(self, run: WatchedRun) -> Iterator[str]:
+        if len(run.steps) > self.committed:
+            yield from run.committed(self.committed)
+        self.committed = len(run.steps)
+        for step in () if run.is_over else run.executing:
+            for line in (f"▸ {step.name}", *(f"▸ {step.name}: {each}" for each in step.extra_runs)):
+                if line not in self.begun:
+                    self.begun.add(line)
+                    yield line
 
 
 def _draw(watched: Watched) -> str:

@@ -34,7 +34,6 @@ from gitswarm.records.lazy_re import lazy_re
 from gitswarm.records.text import shorten
 
 _FACT_COLUMNS = 200
-_EQUAL, _UNEQUAL = frozenset({"__eq__"}), frozenset({"__ne__"})
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 _RECORDING = frozenset({"append", "add", "appendleft", "insert", "update", "setdefault"})
 _ANSWERS = lazy_re(r"answer|result|value|expected")
@@ -76,7 +75,7 @@ def _suspicions(change: TextChange, expected: Expectations) -> Iterator[_Suspici
     if change.before is None and name in sys.stdlib_module_names:
         yield _Suspicion(1, name, "stands in the place of Python's own module")
     if change.path.endswith(".py") and change.after and role_of(change.path, change.after) == "product":
-        found = _found(_Code.of(change.after), _Code.of(change.before or ""), expected)
+        found = _suspicions_in(_Code.of(change.after), _Code.of(change.before or ""), expected)
     else:
         what = "is changed by a test, for all that runs behind it"
         found = (_Suspicion(each.lineno, ast.unparse(each), what) for each in added_patches(change))
@@ -132,7 +131,7 @@ class _Code:
         return "\n".join(sorted(self._dumps))
 
 
-def _found(after: _Code, before: _Code, expected: Expectations) -> Iterator[_Suspicion]:
+def _suspicions_in(after: _Code, before: _Code, expected: Expectations) -> Iterator[_Suspicion]:
     states = _module_state(after.tree)
     for node in ast.walk(after.tree):
         if isinstance(node, ast.ClassDef):
@@ -149,36 +148,51 @@ def _found(after: _Code, before: _Code, expected: Expectations) -> Iterator[_Sus
                 yield _Suspicion(statement.lineno, name, "holds exactly what tests ask and expect")
 
 
+class _Method(Struct, frozen=True):
+    """A method that may compare. `results`: without `NotImplemented`; `uses_other`: it looks at the other operand."""
+
+    line: int
+    results: list[ast.expr | None]
+    uses_other: bool
+
+    @property
+    def constant(self) -> bool | None:
+        """The one truth that every result has."""
+        values = {bool(each.value) if isinstance(each, ast.Constant) else None for each in self.results}
+        return values.pop() if len(values) == 1 else None
+
+
 def _comparisons(node: ast.ClassDef, after: _Code, before: _Code) -> Iterator[_Suspicion]:
-    methods: dict[str, tuple[int, list[ast.expr | None], bool]] = {}
+    methods = dict(_methods(node, after, before))
+    true_orders = [name for name in _ORDER if name in methods and methods[name].constant]
+    for name, method in methods.items():
+        constant = method.constant
+        if constant is None:
+            is_suspicious = name == "__eq__" and bool(method.results) and not method.uses_other
+        elif constant:
+            is_suspicious = name == "__eq__" or (name in true_orders and len(true_orders) > 2)
+        else:
+            is_suspicious = name == "__ne__"
+        if is_suspicious:
+            what = "does not look at the other" if constant is None else f"is always {constant}"
+            yield _Suspicion(method.line, f"{node.name}.{name}", what)
+
+
+def _methods(node: ast.ClassDef, after: _Code, before: _Code) -> Iterator[tuple[str, _Method]]:
+    """The methods of a class that were not there before, lambdas too."""
     for each in node.body:
         if isinstance(each, Function) and not before.has(each, after):
-            results: list[ast.expr | None] = [one.value for one in _own(each) if isinstance(one, ast.Return)]
-            methods[each.name] = (each.lineno, results, _uses_other(each.args, each.body))
+            returned = [one.value for one in _own_nodes(each) if isinstance(one, ast.Return)]
+            yield each.name, _Method(each.lineno, _answers(returned), _uses_other(each.args, each.body))
         elif isinstance(each, ast.Assign) and isinstance(value := each.value, ast.Lambda):
             name = each.targets[0].id if isinstance(each.targets[0], ast.Name) else ""
             if not before.has(value, after):
-                methods[name] = (each.lineno, [value.body], _uses_other(value.args, [ast.Expr(value.body)]))
-    constant = {name: _constant(results) for name, (_, results, _) in methods.items()}
-    for name, (line, results, uses) in methods.items():
-        always = constant[name]
-        is_blind = name in _EQUAL and not uses and bool(results) and always is not False and not _refuses(results)
-        is_order = name in _ORDER and always is True and sum(constant.get(each) is True for each in _ORDER) > 2
-        if (name in _EQUAL and always is True) or (name in _UNEQUAL and always is False) or is_blind or is_order:
-            what = f"is always {always}" if always is not None else "does not look at the other"
-            yield _Suspicion(line, f"{node.name}.{name}", what)
+                uses_other = _uses_other(value.args, [ast.Expr(value.body)])
+                yield name, _Method(each.lineno, _answers([value.body]), uses_other)
 
 
-def _constant(results: Sequence[ast.expr | None]) -> bool | None:
-    """The one truth that every result has; `NotImplemented` is no result."""
-    answers = [each for each in results if not (isinstance(each, ast.Name) and each.id == "NotImplemented")]
-    values = [each.value for each in answers if isinstance(each, ast.Constant)]
-    same = bool(answers) and len(values) == len(answers) and len({bool(value) for value in values}) == 1
-    return bool(values[0]) if same else None
-
-
-def _refuses(results: Sequence[ast.expr | None]) -> bool:
-    return all(isinstance(each, ast.Name) and each.id == "NotImplemented" for each in results)
+def _answers(returned: Sequence[ast.expr | None]) -> list[ast.expr | None]:
+    return [each for each in returned if not (isinstance(each, ast.Name) and each.id == "NotImplemented")]
 
 
 def _uses_other(arguments: ast.arguments, body: Sequence[ast.stmt]) -> bool:
@@ -187,7 +201,7 @@ def _uses_other(arguments: ast.arguments, body: Sequence[ast.stmt]) -> bool:
     return any(isinstance(node, ast.Name) and node.id in wanted for each in body for node in ast.walk(each))
 
 
-def _own(function: Function) -> Iterator[ast.AST]:
+def _own_nodes(function: Function) -> Iterator[ast.AST]:
     """What stands in a function, without the functions in it."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
@@ -211,8 +225,8 @@ def _module_state(tree: ast.Module) -> frozenset[str]:
 
 def _by_state(function: Function, states: frozenset[str]) -> str:
     """What the function records of its calls, when that decides between constants."""
-    counted, kept = _recorded(function, states)
-    for node in _own(function):
+    counted, kept = _recorded_names(function, states)
+    for node in _own_nodes(function):
         if isinstance(node, ast.If | ast.IfExp):
             read = _names_in(node.test)
             constants = [each for each in _results(node) if isinstance(each, ast.Constant) and each.value is not None]
@@ -238,14 +252,14 @@ def _is_next(call: ast.Call, states: frozenset[str]) -> bool:
     return isinstance(values, ast.Name) and values.id in states and _ANSWERS.search(values.id) is not None
 
 
-def _recorded(function: Function, states: frozenset[str]) -> tuple[set[str], set[str]]:
+def _recorded_names(function: Function, states: frozenset[str]) -> tuple[set[str], set[str]]:
     """Names that are counted up, and names that arguments are kept in."""
     shared = {*states, *_mutable_defaults(function)}
-    for node in _own(function):
+    for node in _own_nodes(function):
         if isinstance(node, ast.Global | ast.Nonlocal):
             shared |= set(node.names)
     counted, kept = set(), set()
-    for node in _own(function):
+    for node in _own_nodes(function):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
             counted |= _shared(node.target, shared, function.name)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RECORDING:
@@ -296,10 +310,15 @@ def _is_trivial(node: ast.expr) -> bool:
 def _special_cases(function: Function, expected: Expectations, before: _Code) -> str:
     arguments = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
     hits: list[ast.expr] = []
-    for node in _own(function):
+    for node in _own_nodes(function):
         if isinstance(node, ast.If | ast.IfExp) and not before.names(node.test):
             results = _results(node)[:1]
-            hits += [each for each in _asked(node.test, arguments) for one in results if expected.has(each, one)]
+            hits += [
+                each
+                for each in _compared_literals(node.test, arguments)
+                for one in results
+                if expected.has(each, one)
+            ]
         elif isinstance(node, ast.Match) and _names_in(node.subject) & arguments:
             for case in (each for each in node.cases if not before.names(each.pattern)):
                 result = next((each.value for each in case.body if isinstance(each, ast.Return)), None)
@@ -314,7 +333,7 @@ def _special_cases(function: Function, expected: Expectations, before: _Code) ->
     return ""
 
 
-def _asked(test: ast.expr, arguments: set[str]) -> Iterator[ast.expr]:
+def _compared_literals(test: ast.expr, arguments: set[str]) -> Iterator[ast.expr]:
     """Literals that arguments are compared with."""
     for node in ast.walk(test):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
@@ -337,7 +356,7 @@ def _is_special_table(table: ast.Dict, expected: Expectations) -> bool:
 
 def _asks_for_tests(function: Function, before: _Code) -> str:
     """`"pytest" in sys.modules`, `os.environ.get("PYTEST_CURRENT_TEST")`: in one expression."""
-    own = list(_own(function))
+    own = list(_own_nodes(function))
     texts = [(each, each.value) for each in own if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     asked = [each for each, text in texts if _UNDER_TEST.search(text) and not before.names(each)]
     for node in own if asked else ():

@@ -309,28 +309,27 @@ def _is_trivial(node: ast.expr) -> bool:
 
 def _special_cases(function: Function, expected: Expectations, before: _Code) -> str:
     arguments = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
-    hits: list[ast.expr] = []
-    for node in _own_nodes(function):
-        if isinstance(node, ast.If | ast.IfExp) and not before.names(node.test):
-            results = _results(node)[:1]
-            hits += [
-                each
-                for each in _compared_literals(node.test, arguments)
-                for one in results
-                if expected.has(each, one)
-            ]
-        elif isinstance(node, ast.Match) and _names_in(node.subject) & arguments:
-            for case in (each for each in node.cases if not before.names(each.pattern)):
-                result = next((each.value for each in case.body if isinstance(each, ast.Return)), None)
-                values = [each.value for each in ast.walk(case.pattern) if isinstance(each, ast.MatchValue)]
-                hits += [each for each in values if expected.has(each, result)]
-        elif isinstance(node, ast.Dict) and not before.names(node) and _is_special_table(node, expected):
-            hits += [each for each in node.keys if each is not None]
+    nodes = _own_nodes(function)
+    hits = [each for node in nodes for each in _inputs_of_tests(node, arguments, expected, before)]
     worth = [each for each in hits if not _is_trivial(each)]
     if worth or len({literal_text(each) for each in hits}) > 3:
         shown = literal_text((worth or hits)[0])
         return f"answers the input {shown} of a test with the constant that the test expects"
     return ""
+
+
+def _inputs_of_tests(node: ast.AST, arguments: set[str], expected: Expectations, before: _Code) -> Iterator[ast.expr]:
+    """Inputs of tests for which a branch, `match` or table gives the very result that the test expects."""
+    if isinstance(node, ast.If | ast.IfExp) and not before.names(node.test):
+        result = next(iter(_results(node)), None)
+        yield from (each for each in _compared_literals(node.test, arguments) if expected.has(each, result))
+    elif isinstance(node, ast.Match) and _names_in(node.subject) & arguments:
+        for case in (each for each in node.cases if not before.names(each.pattern)):
+            result = next((each.value for each in case.body if isinstance(each, ast.Return)), None)
+            values = (each.value for each in ast.walk(case.pattern) if isinstance(each, ast.MatchValue))
+            yield from (each for each in values if expected.has(each, result))
+    elif isinstance(node, ast.Dict) and not before.names(node) and _is_special_table(node, expected):
+        yield from (each for each in node.keys if each is not None)
 
 
 def _compared_literals(test: ast.expr, arguments: set[str]) -> Iterator[ast.expr]:

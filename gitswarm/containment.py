@@ -92,7 +92,7 @@ def is_wall(process: psutil.Process) -> bool:
 
 
 def pid_namespace(pid: int) -> str | None:
-    """Of a process; None: it is gone, or this is not Linux."""
+    """The PID namespace of a process; None: it is gone, or this is not Linux."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115 - not a path
     except OSError:

@@ -84,7 +84,7 @@ def _strays(before: set[int]) -> list[int]:
 
 
 def _children() -> set[int]:
-    """Of all our threads."""
+    """The children of all our threads."""
     return {int(pid) for listed in _read_each("/proc/self/task", "children") for pid in listed.split()}
 
 
@@ -150,7 +150,7 @@ def _end_each(processes: list[psutil.Process]) -> None:
 
 
 def _await_each(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that still live after the grace."""
+    """The processes that still live after the grace."""
     # Not psutil.wait_procs: it reaps our own children, and their Popen would then report exit code 0.
     deadline = time.monotonic() + _GRACE_S
     left = [process for process in processes if lives(process)]

@@ -245,7 +245,7 @@ class _Child(Struct, frozen=True):
         return True
 
     def _read(self) -> bytes | None:
-        """None: nothing there now; empty: every writer has closed the pipe."""
+        """What can be read now. None: nothing there now; empty: every writer has closed the pipe."""
         try:
             return os.read(self.output.fileno(), _CHUNK_BYTES)
         except BlockingIOError:

@@ -65,13 +65,13 @@ class EnginesSection(Record):
 
     @property
     def sections(self) -> dict[str, EngineSection]:
-        """By short name. Of engines that are not built in, those that were mentioned."""
+        """The sections of engines by short name. Of engines that are not built in, those that were mentioned."""
         found = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: each for name, each in found.items() if isinstance(each, EngineSection)}
 
 
 class UnreadSection(EngineSection, forbid_unknown_fields=False):
-    """Of an engine that is broken: nobody can say what may stand in it."""
+    """The section of an engine that is broken: nobody can say what may stand in it."""
 
 
 class CommandsSection(Record):

@@ -50,7 +50,7 @@ class Setting(Struct, frozen=True):
 
 
 def _whole() -> type[Config]:
-    """With a section for each engine that there is."""
+    """The configuration with a section for each engine that there is."""
     return config_with(known_names())
 
 
@@ -208,7 +208,7 @@ def _name_in_git(path: Path) -> str:
 
 
 def _lower(name: str) -> str:
-    """As git lists it: the last part without capitals."""
+    """The name as git lists it: its last part without capitals."""
     head, _dot, last = name.rpartition(".")
     return f"{head}.{last.lower()}"
 
@@ -368,7 +368,7 @@ def _lines(path: Sequence[str], value: Any, indent: int) -> str:
 
 
 def _flow(value: Any) -> str:
-    """On one line."""
+    """A value on one line of YAML."""
     return yaml.safe_dump([value], default_flow_style=True, width=sys.maxsize, allow_unicode=True).strip()[1:-1]
 
 
@@ -391,7 +391,7 @@ def _data(text: str) -> Any:
 
 
 def _copied(data: Any, path: Sequence[str]) -> Any:
-    """With mappings of its own along a path; what is no mapping there makes way for one."""
+    """A copy with mappings of its own along a path; what is no mapping there makes way for one."""
     if not path or not isinstance(data, dict):
         return {} if path else data
     return {**data, path[0]: _copied(data[path[0]], path[1:])} if path[0] in data else dict(data)

@@ -87,7 +87,7 @@ def _engines() -> list[str]:
 
 
 def _modes() -> list[str]:
-    """Of the built-in engines: what others have only they say."""
+    """The modes of the built-in engines; those of other engines are not known without importing them."""
     from gitswarm.engines.names import BUILT_IN, STUB
 
     return list(dict.fromkeys([STUB, *(mode for each in BUILT_IN.values() for mode in each.modes)]))
@@ -179,7 +179,7 @@ def _runs_of(repository: str) -> list[str]:
 
 
 def _steps(before: list[str]) -> list[str]:
-    """Of the run that `--run` names, else the one that we stand in, else the newest."""
+    """The steps of the run that `--run` names, else of the one that we stand in, else of the newest."""
     named = before[before.index("--run") + 1] if "--run" in before[:-1] else _run_of_folder()
     run = next((name for name in runs_here() if named in name), "")
     if not run:

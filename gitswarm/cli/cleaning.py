@@ -313,7 +313,7 @@ def _bring_back(repository: Repository, text: str) -> RunLayout:
 
 
 def _list_restorable(repository: Repository, *, as_json: bool) -> None:
-    """Without a name: which runs there are to bring back."""
+    """Lists the runs that can be restored, for `--restore` without a name."""
     live = set(all_runs(repository))
     archived = [layout for layout in archived_runs(repository) if layout not in live]
     trash = discarded_runs(repository)

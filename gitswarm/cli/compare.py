@@ -126,7 +126,7 @@ def compare(
 
 
 def _show(names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
-    """As many runs beside each other as there is room for, and the others below them."""
+    """Prints as many runs side by side as there is room for, and the others below them."""
     room = terminal_width() - _LABEL
     most = max(room // _LEAST, 1)
     for first in range(0, len(names), most):

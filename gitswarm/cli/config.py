@@ -131,7 +131,7 @@ def _write_personal(repository: Repository, path: tuple[str, ...], value: str | 
 
 
 def _now(path: tuple[str, ...]) -> Setting:
-    """With git's configuration as it is after a change."""
+    """The setting as it is after a change of git's configuration."""
     try:
         return without_secrets(_of(path, repository_here()))
     except NotFoundError:  # an entry of a mapping, which is gone

@@ -109,7 +109,7 @@ def table(
 
 
 def _widths(needed: Sequence[int], stretch: int, room: int) -> list[tuple[int, int]]:
-    """Of each column: how wide its text may be, and the room behind it. Their sum may exceed the room."""
+    """For each column how wide its text may be, and the room behind it. Their sum may exceed the room."""
     gaps = [_GAP] * (len(needed) - 1) + [0]
     whole = [width + gap for width, gap in zip(needed, gaps, strict=True)]
     whole[stretch] = 0
@@ -178,9 +178,8 @@ def plural(count: int, noun: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Without control characters: what an agent wrote must not steer the terminal. Nor may a path that is not UTF-8
-    end the program.
-    """
+    """The text without control characters: what an agent wrote must not steer the terminal. Nor may a path that is
+    not UTF-8 end the program."""
     return _STEERING.sub("�", text.encode(errors="surrogateescape").decode(errors="replace"))
 
 
@@ -272,7 +271,7 @@ def _said_about(first: str, about: str, stream: TextIO) -> list[str]:
 
 
 def command_lines(name: str, command: str) -> list[str]:
-    """As `field`, for a command that can be copied also where it takes several lines."""
+    """A labelled command, like `field`, that can be copied even where it takes several lines."""
     lines = [f"  {name:<9} "]
     for word in command.split(" "):
         longer = lines[-1] + word
@@ -294,7 +293,7 @@ def labelled(label: str, *values: str) -> list[str]:
 
 
 def readable(first: str, text: str, stream: TextIO) -> list[str]:
-    """As `hanging` for somebody who reads it on a terminal; a log gets lines as they are."""
+    """Wrapped lines, like `hanging`, for a terminal; a log gets lines as they are."""
     lines = text.splitlines() or [""]
     return [
         part
@@ -312,7 +311,7 @@ def hint_lines(hint: str, stream: TextIO) -> list[str]:
 
 
 def padded(text: str, width: int) -> str:
-    """As `str.ljust`, in columns."""
+    """The text padded to a width, like `str.ljust`, but counted in columns."""
     return text + " " * max(0, width - columns(text))
 
 

@@ -96,7 +96,7 @@ def _of_all(repository: RepositoryReader) -> Iterator[_Paid]:
 
 
 def _summed(paid: list[_Paid], name: Callable[[_Paid], tuple[str, ...]]) -> list[tuple[tuple[str, ...], Sum]]:
-    """In the order of the first of each."""
+    """The sum for each name, in the order of its first bill."""
     found: dict[tuple[str, ...], list[Bill]] = {}
     for each in paid:
         found.setdefault(name(each), []).append(each[1])

@@ -57,7 +57,7 @@ def drawing(flow: Flow) -> str:
 
 
 def _target_text(edge: Edge) -> str:
-    """Of several, or one that is not the next step: to where, and when."""
+    """The target of an edge and its condition, where it is one of several or not the next step."""
     if edge.label in ("", "else"):
         return f"{edge.target}{', else' if edge.label else ''}"
     return f"{edge.target} if {edge.label}"

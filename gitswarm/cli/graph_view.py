@@ -232,7 +232,7 @@ def _laid_out(rows: Sequence[_Row]) -> list[str]:
 
 
 def _legend(signs: set[str]) -> list[str]:
-    """Only the signs that occur, as many in a line as fit."""
+    """The meaning of the signs that occur, as many in a line as fit."""
     lines: list[str] = []
     for sign, meaning in _LEGEND.items():
         if sign in signs and lines and columns(f"{lines[-1]}   {meaning}") <= text_width():

@@ -129,7 +129,7 @@ def _length(state: FileState) -> str:
 
 
 def _name(repository: Repository, path: Path) -> str:
-    """As short as it can be read from the folder that people call the repository."""
+    """The shortest path that can be read from the folder that people call the repository."""
     return os.path.relpath(path, repository.main_folder)
 
 

@@ -140,7 +140,7 @@ def land(
 
 
 def _edited(session: Session, state: RunState, request: LandingRequest) -> LandingRequest:
-    """With what the user's editor made of the message; nothing is asked about a run that cannot land.
+    """The request with what the user's editor made of the message; nothing is asked about a run that cannot land.
 
     :raises UsageError: the editor failed, or left nothing.
     """
@@ -237,7 +237,7 @@ def _show_plan(run: str, plan: LandingPlan | LandedBefore, request: LandingReque
 
 
 def _options(request: LandingRequest) -> str:
-    """Those that were given, for the command that does what was shown."""
+    """The options that were given, for the command that does what was shown."""
     given = [f" --strategy {request.strategy}"] if request.strategy else []
     given += [f" --target {short(request.target)}"] if request.target else []
     return "".join([*given, " --trust-hooks" if request.trust_hooks else ""])

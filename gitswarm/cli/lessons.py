@@ -135,7 +135,7 @@ def _diff(files: list[EditedFile]) -> bytes:
 
 
 def _file_diff(file: EditedFile) -> Iterator[bytes]:
-    """As git writes it."""
+    """The difference of one file as git writes it."""
     name = file.path.encode()
     yield b"diff --git a/%s b/%s\n" % (name, name)
     if file.old is None:

@@ -49,7 +49,7 @@ class ReportedFile(Struct, frozen=True):
 
 
 class ReportedChanges(Struct, frozen=True):
-    """Of the code, `.swarm/runs` left out. `files`: those to look at first come first."""
+    """Changes of the code, `.swarm/runs` left out. `files`: those to look at first come first."""
 
     insertions: int
     deletions: int

@@ -290,7 +290,7 @@ def _of_rest(steps: list[StepFiles], criteria: tuple[ReportedCriterion, ...]) ->
 
 
 def criteria_of(opened: Opened, steps: list[StepFiles]) -> tuple[ReportedCriterion, ...]:
-    """Those of the matrix that the run has now, in its order; without a matrix, those that were judged."""
+    """The criteria of the matrix that the run has now, in its order; without a matrix, those that were judged."""
     judged: dict[str, tuple[JudgedCriterion, StepFiles]] = {}
     for each in steps:
         for criterion in each.evidence.criteria if each.evidence else ():

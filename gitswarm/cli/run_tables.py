@@ -88,7 +88,7 @@ def tell_notes(projection: Projection) -> None:
 
 
 def plain_rows(answer: QueryResult) -> list[dict[str, JsonValue]]:
-    """As JSON has them: an amount is a number, a moment text."""
+    """The rows as JSON values: an amount is a number, a moment text."""
     return [
         {name: plain(value, kind) for (name, kind), value in zip(answer.columns, row, strict=True)}
         for row in answer.rows
@@ -114,7 +114,7 @@ def plain(value: object, kind: str = "") -> JsonValue:
 
 
 def cells(rows: Sequence[Sequence[object]]) -> list[list[str]]:
-    """As text."""
+    """The rows as text."""
     return [[_cell(value) for value in row] for row in rows]
 
 
@@ -203,5 +203,5 @@ def _share(answer: QueryResult) -> dict[str, JsonValue]:
 
 
 def _numbers(answer: QueryResult) -> list[int]:
-    """Of the one row; a sum of nothing is 0."""
+    """The values of the one row; a sum of nothing is 0."""
     return [int(str(each or 0)) for each in answer.rows[0]]

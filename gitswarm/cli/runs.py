@@ -143,7 +143,7 @@ def plain_step(record: StepRecord) -> dict[str, JsonValue]:
 
 
 def _routing(decision: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Without `to_flow` where the next step lies in the same flow."""
+    """A decision as JSON, without `to_flow` where the next step lies in the same flow."""
     names = ("decision", "to_step", "to_flow", "routing_source", "reason")
     return {name: decision[name] for name in names if name != "to_flow" or decision.get(name)}
 
@@ -241,7 +241,7 @@ def tests_cell(found: RunOverview) -> str:
 
 
 def mark(outcome: str) -> str:
-    """Of a step, by its status, or its result where it has none."""
+    """The sign of a step, by its status, or by its result where it has none."""
     if outcome in (Status.VERIFIED, "succeeded"):
         return "✓"
     return {Status.BLOCKED.value: "✗", "failed": "✗", "skipped": "-"}.get(outcome, "!")

@@ -104,7 +104,7 @@ def within(value: JsonValue | Mapping[str, JsonValue], *names: str) -> list[Json
 
 
 def objects_within(value: JsonValue | Mapping[str, JsonValue], *names: str) -> list[dict[str, JsonValue]]:
-    """Those of such a list that are objects."""
+    """The entries of a list that are objects."""
     return [each for each in within(value, *names) if isinstance(each, dict)]
 
 
@@ -312,7 +312,7 @@ def _ends(repository: RepositoryReader, words: Sequence[str], run: str | None) -
 
 
 class _Change(Struct, frozen=True):
-    """Of a run or a step. `base`: the run's."""
+    """What a run or a step changed. `base`: the run's."""
 
     name: str
     before: str

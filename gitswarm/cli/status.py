@@ -316,7 +316,7 @@ def _lease_words(lease: Lease) -> str:
 
 
 def _written(lease: Lease) -> str:
-    """By the clock over there."""
+    """When the lease was written, by the clock over there."""
     ago = age_since(lease.time)
     return ago if ago == "now" else f"{ago} ago"
 

@@ -118,7 +118,7 @@ def git_says(*arguments: str) -> str:
 
 @contextmanager
 def with_color(color: str) -> Iterator[None]:
-    """For one command.
+    """Sets when one command writes in colour.
 
     :param color: always, never or auto.
     """
@@ -155,7 +155,8 @@ def _show(content: bytes, terminal: TextIO) -> None:
 
 
 def _pager() -> str | None:
-    """As git: `pager.swarm`, GIT_PAGER, `core.pager`, PAGER, less. `git --no-pager` is GIT_PAGER=cat."""
+    """The pager that git would take: `pager.swarm`, GIT_PAGER, `core.pager`, PAGER, less. `git --no-pager` is
+    GIT_PAGER=cat."""
     if os.environ.get("GIT_PAGER") == "cat":
         return None
     own = git_says("config", "--get", "pager.swarm")

@@ -78,7 +78,7 @@ def transcript(
 
 
 def all_lines(opened: Opened, record: StepRecord) -> list[Line]:
-    """As stored; of a step of git-swarm's own, which nobody talks in, at the end what was done."""
+    """The stored lines of a step; behind those of a step of git-swarm's own, in which nobody talks, what was done."""
     lines = transcript_lines(opened, record)
     return [*lines, _done(opened, record)] if record.engine == KERNEL else lines
 
@@ -101,7 +101,8 @@ def _done(opened: Opened, record: StepRecord) -> Line:
 
 
 def _folded(opened: Opened, lines: Iterable[Line]) -> Iterator[str]:
-    """Of each step its own folding, below its name; a step is named again where others spoke in between."""
+    """The lines of each step, folded by themselves below its name; a step is named again where others spoke in
+    between."""
     foldings: dict[str, Folding] = {}
     last = ""
     for line in lines:
@@ -126,7 +127,7 @@ def _print_lines(lines: Iterable[Line], *, as_json: bool) -> None:
 
 
 def _followed(opened: Opened, step: str | None) -> Iterator[Line]:
-    """Of a step that is in a commit, its transcript; else what is said in the steps behind the tip, as they execute.
+    """The transcript of a step that is in a commit; else what is said in the steps behind the tip, as they execute.
 
     :raises NotFoundError: there is no such step, and nobody is there to execute it.
     """
@@ -179,7 +180,7 @@ Line = Mapping[str, JsonValue]
 
 
 def transcript_lines(opened: Opened, record: StepRecord) -> list[Line]:
-    """As stored.
+    """The lines of a transcript as stored.
 
     :raises CorruptError: it is no transcript.
     """
@@ -349,7 +350,7 @@ def _output(output: str, *, is_bad: bool) -> tuple[bool, list[str]]:
 
 
 def cut_line(line: str, room: int) -> str:
-    """With its indentation."""
+    """A line cut to the width of the terminal, its indentation kept."""
     indent = len(line) - len(line.lstrip())
     return " " * indent + shorten(line, max(room - indent, 1)) if line.strip() else ""
 

@@ -316,7 +316,7 @@ class WatchedRun:
 
     @property
     def headline(self) -> str:
-        """As `log` has it, and how long steps were executed."""
+        """The headline that `log` has, and how long steps were executed."""
         if self.lost:
             return f"{self.layout.run_id}  discarded"
         worked = self.worked_ms

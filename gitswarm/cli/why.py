@@ -197,7 +197,7 @@ def why(
 
 
 def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str, StepOrigin]:
-    """By the commits of the steps."""
+    """Why steps were executed, by their commits."""
     runs = {layout.run_id: layout for layout in all_runs(repository)}
     steps = {origin.step.commit: origin.step for origin in found if origin.step is not None}
     reasons = {commit: StepOrigin(record) for commit, record in steps.items()}

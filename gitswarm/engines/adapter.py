@@ -42,15 +42,15 @@ def _texts(env: object) -> object:
 
 
 class ProgramSection(EngineSection):
-    """Of an engine with a program. `env`: for its own processes only; `${NAME}` in a value is the caller's variable.
-    `cli`: path of the program."""
+    """The section of an engine with a program. `env`: for its own processes only; `${NAME}` in a value is the
+    caller's variable. `cli`: path of the program."""
 
     env: Annotated[dict[str, str], short_form(_texts)] = {}
     cli: str | None = None
 
 
 class NoSettings(Record):
-    """Of an engine that has nothing to be frozen in a run."""
+    """The settings of an engine that has nothing to be frozen in a run."""
 
 
 class SessionSettings(Record):
@@ -88,7 +88,7 @@ class EngineSetup(Struct, frozen=True):
     prices: Prices = lambda _model: None
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Of the engine's own processes.
+        """The environment of the engine's own processes.
 
         :param env: the agent's, or the caller's.
         """
@@ -123,7 +123,7 @@ class EngineAdapter(ABC):
 
     @property
     def engine_id(self) -> str:
-        """As receipts and trailers have it."""
+        """The engine's name in receipts and trailers."""
         return id_of(self.short_name)
 
     @abstractmethod
@@ -180,11 +180,11 @@ class EngineAdapter(ABC):
         return f"{self.short_name}-{STUB}"
 
     def mode_from_env(self, env: Mapping[str, str]) -> str | None:
-        """By the environment, which comes before any configuration."""
+        """The mode that the environment names; it comes before any configuration."""
         return env.get(f"{_variable(self.engine_id)}_ENGINE_MODE") or None
 
     def program_from_env(self, env: Mapping[str, str]) -> str | None:
-        """The same of the path of the program."""
+        """The path of the program that the environment names; it comes before any configuration."""
         return env.get(f"{_variable(self.short_name)}_CLI") or None
 
     # What follows from the rest.
@@ -235,7 +235,7 @@ class EngineAdapter(ABC):
         return f"{', '.join(warnings)}, the newest that git-swarm was tested with" if warnings else ""
 
     def usable(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
-        """As `find`; and that what the configuration names is set.
+        """The program that `find` finds, or a problem where a variable that the configuration names is not set.
 
         :param env: the caller's.
         """

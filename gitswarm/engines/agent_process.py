@@ -30,7 +30,7 @@ _REAP_S = 5.0
 
 
 def last_lines() -> deque[str]:
-    """For the end of what a program says on standard error."""
+    """Takes the last lines of what a program writes on standard error."""
     return deque(maxlen=_STDERR_LINES)
 
 
@@ -41,7 +41,7 @@ def launched(argv: Sequence[str], env: Mapping[str, str], containment: Containme
 
 
 def start_piped(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """In a session of its own, with a pipe for each stream.
+    """Starts a program in a session of its own, with a pipe for each stream.
 
     :raises OSError: it cannot be started.
     """
@@ -167,7 +167,7 @@ class AgentProcess(Backlog[bytes | None]):
 
 
 class AgentContext(Protocol):
-    """Of a program: a `StepRequest`, or as much of one as this."""
+    """Where a program of an agent works: a `StepRequest`, or as much of one as this."""
 
     @property
     def worktree(self) -> Path: ...

@@ -269,7 +269,8 @@ def _entries_below(root: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """By name: the search ends at the same place on every file system (folders of thousands aside)."""
+    """The entries of a folder by name: the search ends at the same place on every file system (folders of thousands
+    aside)."""
     try:
         with os.scandir(folder) as found:
             return sorted(islice(found, _SEARCH_ENTRIES), key=lambda entry: entry.name)

@@ -29,7 +29,7 @@ _SHORT = "/tmp"  # noqa: S108 - a folder of our own is made there; TMPDIR may be
 
 class AnswersHooks(Protocol):
     def answer(self, question: Question) -> Answer:
-        """Never raises; asked from several threads at once."""
+        """Answers one question of a hook. Never raises; called from several threads at once."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def serve_hooks(folder: Path, hooks: AnswersHooks) -> Iterator[Path]:
 
 
 def _bind(server: socket.socket, path: Path) -> None:
-    """By a short path to its folder: the address of a socket has room for about 100 characters."""
+    """Binds a socket by a short path to its folder: its address has room for about 100 characters."""
     with tempfile.TemporaryDirectory(prefix="swarm-", dir=_SHORT) as short:
         link = Path(short) / "to"
         link.symlink_to(path.parent.absolute())
@@ -116,7 +116,7 @@ def asked_call(question: Question) -> tuple[str, Mapping[str, JsonValue]] | Deny
 
 
 def pre_tool_use_answer(verdict: Verdict) -> Answer:
-    """As hooks of the kind PreToolUse are answered."""
+    """The answer to a hook of the kind PreToolUse."""
     answer: Answer = {"hookEventName": "PreToolUse"}
     match verdict:
         case Allow():
@@ -129,7 +129,8 @@ def pre_tool_use_answer(verdict: Verdict) -> Answer:
 
 
 def judged(decide: Decide, tool: str, given: Mapping[str, JsonValue], timeout_s: float = DECISION_S) -> Verdict:
-    """In a thread of its own: a policy that hangs must not take the session with it. Never raises."""
+    """The policy's verdict, asked in a thread of its own: a policy that hangs must not take the session with it.
+    Never raises."""
     decided: Future[Verdict] = Future()
 
     def work() -> None:

@@ -114,7 +114,7 @@ def _end_rest() -> None:
 
 
 def _children(parent: int) -> list[int]:
-    """Of a process, zombies too; the oldest first."""
+    """The children of a process, zombies too, the oldest first."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - pathlib takes longer than all the rest
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123 - same

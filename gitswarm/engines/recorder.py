@@ -119,7 +119,7 @@ class Recorder:
         return call
 
     def end(self, call: OpenCall, outcome: ToolOutcome, verdict: Verdict | None = None) -> None:
-        """It is over. `verdict` None: the policy was not asked."""
+        """Ends a call. `verdict` None: the policy was not asked."""
         self._emit(_end_event(self._record(call, outcome, verdict or Allow())))
 
     def close(self) -> None:

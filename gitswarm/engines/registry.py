@@ -150,7 +150,7 @@ def _sources(*, installed: bool) -> dict[str, Source]:
 
 @cache
 def _installed(path: tuple[str, ...]) -> dict[str, Source]:
-    """By name; the built-in ones left out.
+    """Installed adapters by name, without the built-in ones.
 
     :param path: `sys.path`.
     """

@@ -328,7 +328,7 @@ def leave(files: Mapping[str, LeftFile | None], request: StepRequest, recorder: 
 
 
 def put_files(worktree: Path, files: Mapping[str, LeftFile | None]) -> None:
-    """The same without a step: what a person did by hand."""
+    """Writes the files of an entry without a step: what a person did by hand."""
     for name, file in _in_order(files):
         _put(worktree, worktree / name, file)
 

@@ -99,7 +99,7 @@ class CaseCount(Struct, frozen=True):
 
 
 class CaseCounts(Struct, frozen=True):
-    """Of all changed files that declare test cases, before or after."""
+    """Test cases of all changed files that declare any, before or after."""
 
     files: tuple[CaseCount, ...] = ()
 
@@ -118,7 +118,8 @@ class CaseCounts(Struct, frozen=True):
 
 
 def is_test_file(path: str) -> bool:
-    """By its name and folder; a Rust file counts as one only in `tests/`, though it may declare cases anywhere."""
+    """Whether name and folder are those of tests; a Rust file counts as one only in `tests/`, though it may declare
+    cases anywhere."""
     *folders, name = path.split("/")
     stem, _dot, suffix = name.rpartition(".")
     if not stem or suffix not in _CASES:
@@ -228,7 +229,7 @@ def go_parts(name: str) -> tuple[str, str, str] | None:
 
 
 def titles(case: CaseResult) -> tuple[str, ...]:
-    """Of a JavaScript test: its describe blocks and its own title."""
+    """The titles of a JavaScript test: of its describe blocks, and its own."""
     inner = case.name.removeprefix(f"{case.file} > ") if case.file else case.name
     return tuple(inner.split(" > "))
 

@@ -221,7 +221,7 @@ def _mark(language: _Language, head: str, name: str, body: str) -> Mark:
 
 
 def _body(language: _Language, following: str, match: re.Match[str]) -> tuple[str, str]:
-    """Of a test, from the text behind its head: without comments, and as it stands."""
+    """The body of a test, from the text behind its head: without comments, and as it stands."""
     if language.ends == "indent":
         raw = "\n".join(deeper(following.split("\n")[1:], len(match["indent"]))).strip("\n")
         return _COMMENT_LINE.sub("", raw), raw

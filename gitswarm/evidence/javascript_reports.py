@@ -50,7 +50,7 @@ class _Tool(Struct, frozen=True):
     time: re.Pattern[str]
 
     def summary(self, text: str) -> re.Match[str] | None:
-        """Of several runs in one output the last counts."""
+        """The summary; of several runs in one output the last counts."""
         found = list(self.tests.finditer(text))
         return found[-1] if found else self.none.search(text)
 

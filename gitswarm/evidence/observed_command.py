@@ -52,7 +52,7 @@ def _edits_code(call: ToolCall) -> bool:
 
 
 def _ended_well(call: ToolCall, rest: str) -> bool:
-    """By its exit code where that is the line's own, else by the report that it printed."""
+    """Whether a command passed: by its exit code where that is the line's own, else by the report that it printed."""
     if not _OPERATOR.search(rest.replace("&&", "")):
         return call.success
     from gitswarm.evidence.test_report import read_run  # noqa: PLC0415 - where tests ran
@@ -89,7 +89,7 @@ def _simple_commands(line: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _words(text: str) -> list[str]:
-    """Without redirections; none where quotes are left open."""
+    """The words of a line without redirections; none where quotes are left open."""
     try:
         return shlex.split(_REDIRECTION.sub("", text))
     except ValueError:

@@ -301,7 +301,7 @@ def _makefile_part(text: str) -> object:
 
 
 def _closed(found: set[str], leads_to: Callable[[set[str]], set[str]]) -> set[str]:
-    """With all that the names lead to, step by step; at most 20 steps."""
+    """The names with all that they lead to, step by step; at most 20 steps."""
     for _ in range(_DEPTH):
         more = leads_to(found)
         if more <= found:
@@ -362,7 +362,7 @@ class _Makefile(Struct):
 
 
 def _lines_differ(name: str, before: str, after: str) -> bool:
-    """For files that are not parsed: a line about tests came or went, or a pattern that may mean them."""
+    """Whether a line about tests came or went, or a pattern that may mean them, in a file that is not parsed."""
     if name == "setup.py":
         return "pytest11" in before + after
     if name.startswith("vite.config."):
@@ -373,7 +373,7 @@ def _lines_differ(name: str, before: str, after: str) -> bool:
 
 
 def protected_paths(changed: Iterable[str], configured: Iterable[str]) -> tuple[str, ...]:
-    """Those of the changed paths that are protected, always or by `policy.protected_paths`; each once.
+    """The changed paths that are protected, always or by `policy.protected_paths`; each once.
 
     :param configured: globs from the top of the worktree, as in `.gitignore`.
     """

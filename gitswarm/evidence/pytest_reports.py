@@ -259,7 +259,7 @@ def _cases(session: str) -> tuple[CaseResult, ...]:
 
 
 def _counted(summary: str) -> Counter[str] | None:
-    """None if a word of the summary is none of pytest's."""
+    """The counts of a summary; None if one of its words is none of pytest's."""
     items = [item for part in summary.split(", ") if "subtests" not in part for item in _ITEM.findall(part)]
     if any(word not in _KINDS for _, word in items):
         return None
@@ -270,7 +270,7 @@ def _counted(summary: str) -> Counter[str] | None:
 
 
 def _failures(session: str) -> tuple[Failure, ...]:
-    """From the short summary; without one, from the titles of the tracebacks."""
+    """The failures of the short summary; without one, of the titles of the tracebacks."""
     short = _SHORT.search(session)
     if short is None:
         return tuple(Failure(match[1]) for match in _TITLE.finditer(session))

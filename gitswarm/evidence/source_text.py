@@ -71,7 +71,8 @@ def _replaced(change: TextChange, removed: frozenset[str], added: frozenset[str]
 
 
 def _look_alike(old: tuple[str, str], new: tuple[str, str]) -> bool:
-    """By their parameters, if they have any to speak of, or most of their lines. Both without their names."""
+    """Whether two look alike: by their parameters, if they have any to speak of, or by most of their lines. Both
+    without their names."""
     head = old[0] == new[0] and len(_WORD.findall(old[0])) > 1
     return head or difflib.SequenceMatcher(None, old[1], new[1]).ratio() >= _ALIKE
 
@@ -251,7 +252,7 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def _arms(test: ast.IfExp) -> list[ast.expr]:
-    """Those that can be taken."""
+    """The results of a conditional expression that are possible."""
     decided = is_decided(test.test)
     return [arm for arm, taken in ((test.body, decided is not False), (test.orelse, decided is not True)) if taken]
 
@@ -341,7 +342,7 @@ def _of_pair(left: ast.expr, how: ast.cmpop, right: ast.expr) -> tuple[bool] | N
 
 
 def _is_something(node: ast.expr) -> bool:
-    """It is never None, whatever its parts are: `x == 1`, `not x`, `[x]`."""
+    """Whether an expression is never None, whatever its parts are: `x == 1`, `not x`, `[x]`."""
     made = ast.Compare | ast.JoinedStr | ast.Lambda | ast.Tuple | ast.List | ast.Set | ast.Dict
     return isinstance(node, made) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
 

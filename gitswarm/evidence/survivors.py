@@ -65,7 +65,7 @@ def _base_tests(judged: ComparisonIndex) -> Iterator[CaseResult]:
 
 
 def _is_only_missing(judged: ComparisonIndex, case: CaseResult, successors: Sequence[CaseResult]) -> bool:
-    """It was not executed, and nobody touched it."""
+    """Whether a test was not executed, and nobody touched it."""
     shown = any(each.is_executed and each.outcome != "xfailed" for each in successors)
     return not shown and place(case) not in judged.touched
 

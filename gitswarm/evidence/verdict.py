@@ -63,7 +63,7 @@ class CoverageClaim(Struct, frozen=True):
 
 
 class Claims(Struct, frozen=True):
-    """Of a handoff. Mentioning a file claims nothing about it."""
+    """The claims of a handoff. Mentioning a file claims nothing about it."""
 
     status: Status
     confidence: Confidence | None

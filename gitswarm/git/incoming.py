@@ -35,7 +35,7 @@ class EarlierContent:
         self._git, self._objects, self._trees = git, objects, tuple(dict.fromkeys(trees))
 
     def held(self, values: Collection[str]) -> set[str]:
-        """Those of the values that stand in a file of the trees, or in the name of one."""
+        """The values that stand in a file of the trees, or in the name of one."""
         left = {value: _letters(value) for value in values}
         found: set[str] = set()
         for text in self._texts({needle for value in values for needle in _needles(value)}):

@@ -100,5 +100,5 @@ def merge_bases(repository: Repository, one: str, other: str) -> tuple[str, ...]
 
 
 def _commit(repository: Repository, tree: str, *parents: str) -> str:
-    """The same trees make the same commit, whenever and by whomever it is made."""
+    """Makes a commit that is the same for the same trees, whenever and by whomever it is made."""
     return repository.objects.write_commit(NewCommit(tree, parents, "merge\n", STAND_IN, STAND_IN, _EPOCH))

@@ -33,7 +33,7 @@ def read_owner(path: Path) -> Owner | None:
 
 
 def this_host() -> str:
-    """As `socket.gethostname` says, which is dear to import."""
+    """The name of this machine as `socket.gethostname` says, which is dear to import."""
     return os.uname().nodename
 
 

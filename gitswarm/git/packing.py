@@ -232,7 +232,7 @@ class _Body:
 
 
 def _offsets(path: Path) -> dict[bytes, int]:
-    """By id: where an object stands in a pack of ours."""
+    """Where each object begins in a pack of ours, by id."""
     index = path.with_suffix(".idx").read_bytes()
     count = int.from_bytes(index[_FAN - 4 : _FAN])
     if len(index) != _FAN + count * (20 + 4 + 4) + 2 * _SEAL:
@@ -242,7 +242,7 @@ def _offsets(path: Path) -> dict[bytes, int]:
 
 
 def _entries(packs: Sequence[Path], offsets: Sequence[Mapping[bytes, int]]) -> Iterator[_Entry]:
-    """In the order of the packs; one pack is in memory at a time.
+    """The entries in the order of the packs; one pack is in memory at a time.
 
     :raises _BrokenPackError: one is not as it was written.
     """

@@ -182,7 +182,7 @@ class NoteReader:
         return {commit: content for commit, content in zip(entries, found, strict=True) if content is not None}
 
     def _note_entries(self, tree: str) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Of each note: its commit, the tree that it is in, and its name there."""
+        """For each note its commit, the tree that it is in, and its name there."""
         for name, (entry, mode) in self._read_objects.entries(tree).items():
             if mode == DIRECTORY:
                 yield from ((name + rest, (entry, rest)) for rest in self._read_objects.entries(entry))

@@ -120,7 +120,7 @@ class Refs(RefReader):
             raise pygit2.GitError(done.stderr.decode(errors="replace").strip())
 
     def _remove_empty_folders(self, name: str) -> None:
-        """Those that a deleted ref leaves behind, as git does; never `refs/heads` and its like."""
+        """Removes the folders that a deleted ref leaves behind, as git does; never `refs/heads` and its like."""
         with suppress(OSError):
             for folder in PurePosixPath(name).parents[:-3]:
                 self._path(str(folder)).rmdir()

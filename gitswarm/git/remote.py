@@ -76,7 +76,7 @@ class Remote(Struct, frozen=True):
         self._must(*told, *config, "fetch", f"--filter=tree:{depth}", *_FETCHED, "--", _PARTIAL, stdin=stdin)
 
     def seen_from(self, folder: Path) -> Remote:
-        """The same one, for another repository here."""
+        """The same remote, for another repository here."""
         beside = self.users.folder / self.url
         url = str(beside) if beside.exists() else self.url
         return replace(self, url=url, users=UsersGit(self.users.env, folder, lambda: None))
@@ -110,7 +110,8 @@ class Remote(Struct, frozen=True):
 
 
 def _reasons(said: str) -> str:
-    """Without git's list of all refs, which is the same for each: what a hook said, and git's reasons."""
+    """Why a push was refused: what a hook said, and git's reasons, without git's list of all refs, which is the same
+    for each."""
     lines = said.splitlines()
     words = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
     refused = [line for line in lines if line.lstrip().startswith("! [")]

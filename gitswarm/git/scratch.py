@@ -55,7 +55,7 @@ _LARGE_FILES = b"filter=lfs"
 
 
 def in_worktree_form(git: Git, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
-    """Of these files of a commit those that a checkout has otherwise; most repositories have none."""
+    """The files of a commit, among these, that a checkout has in another form; most repositories have none."""
     if not paths or not _converts(git, commit):
         return {}
     with tempfile.TemporaryDirectory() as folder:

@@ -47,7 +47,7 @@ class Diffs:
         return sorted(found, key=lambda item: item.path)
 
     def summary(self, old_tree: str, new_tree: str) -> DiffSummary:
-        """Of two trees that have the same `.swarm/runs`."""
+        """The difference of two trees that have the same `.swarm/runs`."""
         return DiffSummary.of(tuple(self.between(old_tree, new_tree)))
 
     def _diff(self, old: pygit2.Tree, new: pygit2.Tree) -> pygit2.Diff:

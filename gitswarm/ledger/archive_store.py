@@ -149,7 +149,7 @@ class ArchiveStore(Struct, frozen=True):
             time.sleep(0.02)
 
     def _independent(self, commits: set[str]) -> tuple[str, ...]:
-        """Without those that others reach."""
+        """The commits that no other of them reaches."""
         if len(commits) < 2:
             return tuple(commits)
         return tuple(

@@ -46,7 +46,7 @@ class _Blamed(Struct, frozen=True):
 
 
 def origins(repository: RepositoryReader, revision: str, path: str, line: int | None = None) -> list[Origin]:
-    """Of one line of a file, or of all.
+    """The origins of one line of a file, or of all.
 
     :param revision: a ref is that of `repository`: an archived run has one there, and none that git knows.
     :param path: from the top of the repository.
@@ -141,7 +141,7 @@ def _missing(repository: RepositoryReader, revision: str, path: str, line: int |
 
 
 def _parsed(lines: Sequence[str]) -> Iterator[_Blamed]:
-    """Of the porcelain format: numbers, headers the first time that a commit is named, the text after a tab."""
+    """Parses the porcelain format: numbers, headers the first time that a commit is named, the text after a tab."""
     paths: dict[str, str] = {}
     commit, there, here = "", 0, 0
     begun = False

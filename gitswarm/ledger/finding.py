@@ -59,7 +59,7 @@ def find_run(repository: RepositoryReader, text: str | None) -> RunLayout:
 
 
 def matching_runs(runs: list[RunLayout], text: str) -> list[RunLayout]:
-    """Those that an id, or a part of one, can mean: the best match."""
+    """The runs that an id, or a part of one, can mean: the best match."""
     wanted = text.removeprefix(BRANCH_PREFIX)
     exact = [run for run in runs if run.run_id == wanted]
     ends = [run for run in runs if len(wanted) >= SHORT and run.run_id.endswith(wanted)]

@@ -112,7 +112,8 @@ class Journal:
         return b"".join(event.to_line() for event in self._events)
 
     def append(self, event: Event) -> None:
-        """On disk when it returns (fdatasync): survives kill -9 and, after it, power loss.
+        """Appends an event, which is on disk when this returns (fdatasync): it survives kill -9 and, after it, power
+        loss.
 
         :raises ValueError: the payload breaks the contract; a bug of the caller.
         """
@@ -195,7 +196,7 @@ class InboxEvent(Record):
     payload: dict[str, JsonValue] | None = None
 
     def to_plain(self, exclude: Collection[str] = ()) -> dict[str, JsonValue]:
-        """Without the fields that are not set."""
+        """The event without the fields that are not set."""
         return {name: value for name, value in super().to_plain(exclude).items() if value is not None}
 
 

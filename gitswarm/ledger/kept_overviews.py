@@ -55,7 +55,7 @@ class _KeptRuns(Struct):
 
 
 def kept_overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Listed:
-    """As `overviews`, which reads the commits of a run; here only of those whose refs have moved since."""
+    """Overviews of runs, of which only those are read whose refs have moved since they were kept."""
     file = kept_folder(repository) / "runs"
     kept, stands, fresh = _read_runs(file), _stands(repository), dict[str, tuple[str, Raw]]()
     decode = msgspec.msgpack.Decoder(RunOverview).decode
@@ -153,7 +153,7 @@ def read_objects(repository: RepositoryReader, wanted: Collection[str], kind: st
 
 
 def true_objects(contents: Mapping[str, bytes], wanted: Collection[str], kind: str) -> dict[str, bytes]:
-    """Those of the wanted objects that have the content of their id: no file can say what the hub does not."""
+    """The wanted objects whose content is that of their id: no file can say what the hub does not."""
     have = ((each, contents[each]) for each in wanted if each in contents)
     return {each: content for each, content in have if hash_object(kind, content) == each}
 

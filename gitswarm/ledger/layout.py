@@ -79,7 +79,7 @@ class RunLayout(Struct, frozen=True):
         return f"refs/swarm/{self.run_id}/lease"
 
     def without_lease(self, refs: Mapping[str, str]) -> dict[str, str]:
-        """Of a hub's refs of the run, those that every repository has."""
+        """The refs of a run on a hub that every repository has."""
         return {name: to for name, to in refs.items() if name != self.lease_ref}
 
     @property

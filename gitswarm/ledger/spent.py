@@ -112,7 +112,7 @@ def _usage(line: bytes) -> Spent | None:
 
 
 def usage_trailer(executions: Iterable[InterruptedExecution]) -> dict[str, str]:
-    """Of a commit that sets executions aside; none where there are none."""
+    """The trailer of a commit that sets executions aside; none where there are none."""
     amounts = [f"{each.name} {each.used.tokens} {written(each.used.cost_usd)}" for each in executions]
     return {USAGE: ", ".join(amounts)} if amounts else {}
 
@@ -197,7 +197,7 @@ def _chain(repository: RepositoryReader, layout: RunLayout, start: str, known: s
 
 
 def _navigators(repository: RepositoryReader, layout: RunLayout) -> Iterator[Spent]:
-    """Of each decision for which a navigator was asked, also those that do not hold any more."""
+    """What navigators cost: for each decision that one was asked about, also those that do not hold any more."""
     for note in repository.notes(layout.routing_notes).by_commit().values():
         for packed in folded(note) if _ASKED in note else ():
             with suppress(ValueError, RecursionError):  # not an entry of ours

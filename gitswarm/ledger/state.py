@@ -121,7 +121,7 @@ class RunState(Struct, frozen=True):
 
     @property
     def cost_usd(self) -> float | None:
-        """Of the steps on the branch; None as soon as one step's cost is unknown: an unknown cost is not 0."""
+        """The cost of the steps on the branch; None as soon as one of them is unknown: an unknown cost is not 0."""
         return self.tally.cost_usd
 
     def with_commits(self, commits: Iterable[tuple[Commit, CommitMessage]]) -> RunState:

@@ -43,7 +43,7 @@ FieldsT = TypeVar("FieldsT", bound=StoredFields)
 def step_fields(
     repository: RepositoryReader, state: RunState, record: StepRecord, path: str, kind: type[FieldsT]
 ) -> FieldsT:
-    """Of a file of a step's commit; where it has no such file, the defaults.
+    """The fields of a file of a step's commit; where it has no such file, the defaults.
 
     :raises CorruptError: it is not what we wrote.
     """
@@ -105,7 +105,7 @@ class Timing(StoredFields, frozen=True):
 
 
 def timings(repository: RepositoryReader, state: RunState) -> list[Timing]:
-    """Of all steps.
+    """The timings of all steps.
 
     :raises NotFoundError: one has no receipt.
     :raises CorruptError: what it has is none.
@@ -182,7 +182,7 @@ class EnvelopeFields(StoredFields, frozen=True):
 
 
 def status_reasons(repository: RepositoryReader, state: RunState) -> dict[int, str]:
-    """Of the steps that are not VERIFIED, by their numbers: why."""
+    """Why steps are not VERIFIED, by their numbers."""
     found = {}
     steps = [record for record in state.steps if record.status is not Status.VERIFIED]
     contents = repository.objects.files_of([(record.tree, record.execution.envelope) for record in steps])

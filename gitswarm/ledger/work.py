@@ -92,7 +92,7 @@ def _changed(repository: RepositoryReader, record: StepRecord) -> bool:
 
 
 class Bill(Struct, frozen=True):
-    """Of one execution, or of something that is no step: then `step` says what, and only `used` is known."""
+    """What one execution cost, or something that is no step: then `step` says what, and only `used` is known."""
 
     flow: str
     step: str
@@ -105,7 +105,7 @@ class Bill(Struct, frozen=True):
 
 
 class Sum(Struct, frozen=True):
-    """Of the bills with one name."""
+    """The sum of the bills with one name."""
 
     name: str
     count: int
@@ -134,7 +134,7 @@ def bills(repository: RepositoryReader, state: RunState) -> list[Bill]:
 def _timed(
     repository: RepositoryReader, state: RunState, records: Sequence[StepRecord]
 ) -> Iterator[tuple[StepRecord, str, int]]:
-    """With the moment when each began, and its milliseconds."""
+    """The steps with the moment when each began, and its milliseconds."""
     receipts = repository.objects.files_of([(record.tree, record.execution.receipt) for record in records])
     for record, receipt in zip(records, receipts, strict=True):
         where = f"{record.commit[:12]}:{record.execution.receipt}"
@@ -149,7 +149,7 @@ def worked_ms(repository: RepositoryReader, state: RunState) -> int:
 
 
 def summed(items: Iterable[Bill], name: Callable[[Bill], str]) -> list[Sum]:
-    """By name, in the order of the first of each."""
+    """The sums by name, in the order of the first bill of each."""
     found: dict[str, list[Bill]] = {}
     for item in items:
         found.setdefault(name(item), []).append(item)

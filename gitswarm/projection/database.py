@@ -107,7 +107,7 @@ class Projection:
 
     @contextmanager
     def opened(self, runs: Iterable[str] | None = None, *, live: bool = False) -> Iterator[Ask]:
-        """For questions: as git is now, and closed to everything else.
+        """The database for questions: as git is now, and closed to everything else.
 
         :param runs: only their rows; None: all.
         :param live: also what is in open journals, with `committed` false.
@@ -167,7 +167,7 @@ class Projection:
 
     @contextmanager
     def _lock(self, wait_s: float) -> Iterator[None]:
-        """For one writer at a time.
+        """A lock for one writer at a time.
 
         :raises _BusyError: another process has it for longer.
         """

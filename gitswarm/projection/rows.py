@@ -270,7 +270,7 @@ def _decision(commit: str, decision: Decision, *, holds: bool) -> Row:
 
 
 def _extra_costs(repository: RepositoryReader, layout: RunLayout, paid: Payments) -> Iterator[Row]:
-    """Of what has no commit of its own; open journals are left out."""
+    """The cost of what has no commit of its own; open journals are left out."""
     for each in paid.interrupted:
         if each.kept_in is not None:
             yield {**_extra("cut_off", each, each.used), "kept": bool(interrupted_events(repository, layout, each))}
@@ -286,7 +286,7 @@ def _extra(kind: str, execution: InterruptedExecution | None, used: Spent, *, co
 
 
 def live_rows(repository: RepositoryReader, layout: RunLayout) -> RunRows:
-    """Of the journals that are open: events up to the last whole line, and what their executions used so far.
+    """The rows of open journals: events up to the last whole line, and what their executions used so far.
 
     :raises NotFoundError: the run is gone.
     """

@@ -22,7 +22,7 @@ _REACHED, _GO_ON = "budget: ", "; continue with: git swarm resume "
 
 
 def seconds(text: str) -> float:
-    """Of `90`, `45s`, `1h30m`, `2d`.
+    """The seconds of `90`, `45s`, `1h30m`, `2d`.
 
     :raises ValueError: it is not a duration.
     """
@@ -52,7 +52,7 @@ class BudgetLimits(Struct, frozen=True):
 
     @classmethod
     def of(cls, limits: Mapping[str, object]) -> BudgetLimits:
-        """As stored: what is not a number is no limit."""
+        """The limits as stored: what is not a number is no limit."""
         cost, tokens, time_s = (limits.get(name) for name in cls.__struct_fields__)
         return cls(
             cost_usd=float(cost) if isinstance(cost, int | float) else None,
@@ -62,7 +62,7 @@ class BudgetLimits(Struct, frozen=True):
 
     @property
     def plain(self) -> dict[str, float]:
-        """Those that there are, by name."""
+        """The limits that there are, by name."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
 
     def within(self, other: BudgetLimits) -> BudgetLimits:
@@ -162,7 +162,7 @@ def _covered(uses: Iterable[Use]) -> float:
 
 
 def left(limits: BudgetLimits, used: Total) -> BudgetLimits:
-    """Never below 0."""
+    """What is left of each limit, never below 0."""
     counted = used.counted
     return BudgetLimits.of({name: max(0.0, round(limit - counted[name], 6)) for name, limit in limits.plain.items()})
 
@@ -175,7 +175,7 @@ class Reached(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Of the decision to pause."""
+        """The reason of the decision to pause."""
         return f"{_REACHED}{self.what}{_GO_ON}{self.option}"
 
 

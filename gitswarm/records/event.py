@@ -91,7 +91,7 @@ class Event(Record, kw_only=False):
     payload: Mapping[str, JsonValue]
 
     def in_format_1(self) -> Event:
-        """As a run of format 1 has it."""
+        """The event as a run of format 1 has it."""
         later = SINCE_FORMAT_2.get(self.kind, frozenset())
         return Event(self.kind, {name: value for name, value in self.payload.items() if name not in later})
 

@@ -112,7 +112,7 @@ class RunWisdom(Record):
 
     @property
     def lessons(self) -> tuple[Learning, ...]:
-        """Those that somebody learned."""
+        """The lessons that somebody learned."""
         return () if "learnings" in self.stub else self.learnings
 
     @property

@@ -19,5 +19,5 @@ class _LazyPattern:
 
 
 def lazy_re(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """As `re.compile`; what is wrong with a pattern is raised when it is used."""
+    """A pattern like that of `re.compile`, compiled when it is first used; what is wrong with it is raised then."""
     return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))

@@ -50,7 +50,7 @@ class Record(Struct, metaclass=_RecordMeta, frozen=True, forbid_unknown_fields=T
     """A value that is written to or read from git, or by people. A key that it does not know is a mistake."""
 
     def to_plain(self, exclude: Collection[str] = ()) -> dict[str, JsonValue]:
-        """As plain JSON values; the field order is the class's.
+        """The record as plain JSON values; the field order is the class's.
 
         :param exclude: fields that are left out.
         """
@@ -63,7 +63,7 @@ class Record(Struct, metaclass=_RecordMeta, frozen=True, forbid_unknown_fields=T
 
     @classmethod
     def from_plain(cls, value: object) -> Self:
-        """Of plain JSON values, short forms of people too.
+        """The record that plain JSON values mean, short forms of people too.
 
         :raises MistakesError: with every mistake.
         """
@@ -90,7 +90,7 @@ class Record(Struct, metaclass=_RecordMeta, frozen=True, forbid_unknown_fields=T
 
 
 def _with_lists(value: Any) -> Any:
-    """Of plain values, whose tuples are lists in JSON."""
+    """Plain values whose tuples are lists, as in JSON."""
     if isinstance(value, dict):
         return {name: _with_lists(each) for name, each in value.items()}
     return [_with_lists(each) for each in value] if isinstance(value, list | tuple) else value
@@ -133,7 +133,7 @@ def extended(base: type[R], name: str, added: Mapping[str, tuple[Any, Any]]) -> 
 
 
 def without_defaults(value: Any) -> Any:
-    """As plain JSON values, without the fields whose value is the default."""
+    """A value as plain JSON values; of records without the fields whose value is the default."""
     if isinstance(value, Record):
         config = value.__struct_config__
         return {

@@ -101,7 +101,7 @@ class BudgetRules(Record):
 
     @classmethod
     def smaller(cls, key: str, one: object, other: object) -> object:
-        """Of two values for a key; one that is no limit loses.
+        """The smaller of two values for a key; one that is no limit loses.
 
         :raises MistakesError: one is no value for it.
         """

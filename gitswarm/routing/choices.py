@@ -225,7 +225,7 @@ def advance(situation: Situation, target: str, reason: str) -> Candidate:
 
 
 def continuation(action: Action, flow: str, step: str | None, reason: str, *, failed: bool = False) -> Continuation:
-    """With the id of the candidate that leads there."""
+    """A continuation with the id of the candidate that leads there."""
     candidate_id = f"{action}:{step}" if step else action.value
     return Continuation(
         decision=action, flow=flow, step=step, candidate_id=candidate_id, reason=reason, failed=failed
@@ -233,7 +233,7 @@ def continuation(action: Action, flow: str, step: str | None, reason: str, *, fa
 
 
 def retry(flow: str, step: str) -> Continuation:
-    """To a step that is to be executed again."""
+    """A continuation at a step that is to be executed again."""
     return continuation(Action.REPEAT, flow, step, f"{step} once more")
 
 

@@ -80,7 +80,7 @@ def start_with_doctor(flow: Flow, rules: Rules, problem: str) -> Choice | None:
 
 
 def skip(situation: Situation) -> Choice:
-    """On from a step that a person does not want to be executed, as from one that said VERIFIED."""
+    """Continues behind a step that a person does not want to be executed, as behind one that said VERIFIED."""
     transitions = graph_transitions(situation)
     leaving = transitions.default if situation.is_detour or situation.is_branch else onward(situation, "")
     reason = f"{situation.step_id} was skipped by hand"

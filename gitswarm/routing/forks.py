@@ -162,7 +162,7 @@ def join_at(flow: Flow, step: str) -> Join:
 
 
 def current_branches(fork: ForkState, branches: Mapping[str, ForkBranch]) -> dict[str, ForkBranch]:
-    """Those of the branches that nobody took back."""
+    """The branches that nobody took back."""
     return {name: branch for name, branch in branches.items() if branch.commit not in fork.void}
 
 

@@ -29,7 +29,7 @@ class SequenceProblem(Struct, frozen=True):
 
 
 def sequence_problem(flows: tuple[str, ...]) -> SequenceProblem | None:
-    """None for flows that can be executed in this order."""
+    """Why flows cannot be executed in this order; None: they can."""
     twice = next((flow for index, flow in enumerate(flows) if flow in flows[:index]), None)
     if twice is not None:
         return SequenceProblem(f"{twice} is named twice", tuple(dict.fromkeys(flows)))

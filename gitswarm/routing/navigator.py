@@ -62,7 +62,7 @@ class NavigatorAnswer(Struct, frozen=True):
 
     @property
     def confidence(self) -> Confidence | None:
-        """As whoever signalled says it."""
+        """The confidence that whoever signalled claims."""
         return self.signal.confidence if self.signal else None
 
 

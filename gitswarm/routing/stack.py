@@ -76,7 +76,7 @@ def inject_nodes(situation: Situation, nodes: tuple[Node, ...], before: Candidat
 
 
 def into_nodes(frame: Frame, stack: tuple[Frame, ...], why: WhyNow) -> Candidate:
-    """As `inject_nodes`, with a frame that is known already."""
+    """Injects nodes like `inject_nodes`, with a frame that is known already."""
     first = frame.nodes[0]
     candidate = Candidate(
         candidate_id=f"inject:{NODE_PREFIX}{first.id}",
@@ -196,7 +196,7 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
 
 
 def _bounced(situation: Situation, flow: Flow, target: str, reason: str) -> Candidate:
-    """To a step of the flow's own graph: out of every sidequest that lies around this one too."""
+    """A jump to a step of the flow's own graph: out of every sidequest that lies around this one too."""
     resume_at = continuation(Action.ADVANCE, flow.id, target, reason)
     entered = [index for index, frame in enumerate(situation.stack, start=1) if frame.kind == "flow"]
     kept = situation.stack[: max(entered, default=0)]

@@ -41,7 +41,7 @@ def _by_kind(situation: Situation) -> Transitions:
 
 
 def onward(situation: Situation, reason: str) -> Candidate:
-    """To the step that follows, or those; at the end of the flow, wherever that leads."""
+    """The transition to the step that follows, or those; at the end of the flow, wherever that leads."""
     routing = situation.flow.step(situation.step_id).routing
     if isinstance(routing, Fork):
         return at_fork(situation, routing).default
@@ -163,7 +163,8 @@ def _branch(situation: Situation, routing: Branch) -> Transitions:
 
 
 def _closing(situation: Situation) -> Transitions:
-    """Behind the tests of the finished code: red ones send it back once, as a test step of the flow would."""
+    """The transitions behind the tests of the finished code: red ones send it back once, as a test step of the flow
+    would."""
     leaving = onward(situation, "the end of the flow")
     target = situation.flow.fixed_at(situation.step_id)
     evidence = situation.context.get("evidence")

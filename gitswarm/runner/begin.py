@@ -214,7 +214,7 @@ def _matching(repository: Repository, tree: str, pattern: str) -> list[str]:
 
 
 class _Collected(Struct):
-    """In the order in which they were found; each content once."""
+    """Files in the order in which they were found; each content once."""
 
     objects: Objects
     tree: str

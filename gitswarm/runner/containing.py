@@ -68,7 +68,7 @@ def sandbox_for(policy: PolicyRules, env: Mapping[str, str]) -> Sandbox:
 
 
 def _reach(policy: PolicyRules) -> str:
-    """For people: what agents reach."""
+    """What agents reach, for people."""
     if policy.network == "none":
         return "none"
     first, more = policy.allow_hosts[:_SHOWN], len(policy.allow_hosts) - _SHOWN
@@ -83,8 +83,8 @@ def mention_sandbox(session: Session) -> None:
 def contained(
     session: Session, shadow: Shadow, name: str, provider: Sequence[str] | None = (), *, agents: bool = True
 ) -> Containment:
-    """For what works in a worktree, started by the thread that calls this. Its git writes to copies, which are made
-    anew here.
+    """The containment of what works in a worktree, started by the thread that calls this. Its git writes to copies,
+    which are made anew here.
 
     :param name: of the copies' folder; who works at the same time needs another one.
     :param provider: hosts that it may reach beside those of the policy; None: every host.
@@ -106,7 +106,7 @@ def contained(
 
 
 def contained_alone(session: Session, name: str, provider: Sequence[str]) -> Containment:
-    """For what works in no worktree, started by the thread that calls this."""
+    """The containment of what works in no worktree, started by the thread that calls this."""
     wall = session.sandbox.wall
     if wall is None:
         return session.sandbox.containment
@@ -122,7 +122,7 @@ def _grouped(session: Session, wall: Bubblewrap | Seatbelt, name: str) -> Bubble
 def _cut_off(
     session: Session, wall: Bubblewrap | Seatbelt, provider: Sequence[str], folder: Path, *, kept: bool = False
 ) -> Containment:
-    """The same without the network, but for those hosts and the policy's, where that is wanted and possible.
+    """The sandbox cut off from the network, but for those hosts and the policy's, where that is wanted and possible.
 
     :param folder: for the gateway.
     :param kept: it goes with what is around it.
@@ -183,7 +183,7 @@ def _caches(session: Session, *, agents: bool) -> Path:
 
 
 def _shared(session: Session, *, agents: bool = True) -> Iterator[Mount]:
-    """The same for everything that works for the run."""
+    """The mounts of everything that works for the run."""
     caches = _caches(session, agents=agents)
     caches.mkdir(parents=True, exist_ok=True)
     yield writable(caches)

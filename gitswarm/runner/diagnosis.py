@@ -144,7 +144,7 @@ def _guard(repository: Repository) -> Iterator[Diagnosis]:
 
 
 def _dead_guards(repository: Repository) -> list[Path]:
-    """Of a repository where init was undone, or that was copied without what it recorded."""
+    """Guards of a repository where init was undone, or that was copied without what it recorded."""
     folder = repository.common_dir / "hooks"
     if folder.is_symlink():
         return []
@@ -182,7 +182,7 @@ def _interrupted(repository: Repository) -> Iterator[Diagnosis]:
 
 
 def _locks(repository: Repository) -> Iterator[Diagnosis]:
-    """Of git, left by a process that was killed. A git that works for so long is rare, but there may be one."""
+    """Locks of git, left by a process that was killed. A git that works for so long is rare, but there may be one."""
     oldest = time.time() - _STALE_LOCK_S
     for pattern in _LOCKS:
         for path in sorted(repository.common_dir.glob(pattern)):

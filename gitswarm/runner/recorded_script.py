@@ -54,7 +54,7 @@ class _RecordedRun(Struct, frozen=True):
 
 
 def recorded_script(repository: Repository, state: RunState) -> RecordedScript:
-    """Of all steps on the run's branch, in the order of its flow; of a fork also those that it shares."""
+    """The script of all steps on the run's branch, in the order of its flow; a fork's also of shared ones."""
     tree = repository.objects.commit(state.run_commit).tree
     run = _RecordedRun(repository, read_frozen(repository, state.layout, tree))
     steps: dict[str, list[dict[str, object]]] = {}
@@ -212,7 +212,7 @@ def _answer(repository: Repository, record: StepRecord) -> Mapping[str, JsonValu
 
 
 def to_yaml(script: Script) -> str:
-    """As `start --script` reads it."""
+    """The script as `start --script` reads it."""
     plain: Any = script.to_plain()
     for entry in (entry for entries in plain["steps"].values() for entry in entries):
         for name, file in entry.get("files", {}).items():

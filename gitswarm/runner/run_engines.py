@@ -99,7 +99,7 @@ def _opened(
 def asked_engines(
     settings: FrozenSettings, flows: Iterable[Flow], sidequests: Iterable[Sidequest]
 ) -> list[EngineChoice]:
-    """Those that the run really asks.
+    """The engines that the run really asks.
 
     :param flows, sidequests: that it may enter; of a sidequest count the steps that have an engine of their own.
     """
@@ -227,7 +227,7 @@ class OfferedModel(Struct, frozen=True):
 
 
 def survey_models(settings: FrozenSettings, policy: ModelPolicy, machine: RunContext) -> Iterator[OfferedModel]:
-    """By asking the providers of the engines that can be asked.
+    """The models that the providers offer, of the engines that can be asked.
 
     :raises SwarmError: why one of them does not answer.
     """

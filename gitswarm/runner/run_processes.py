@@ -58,7 +58,7 @@ def _executed_by_ancestor(common_dir: Path) -> str | None:
 
 
 def remove_ref_locks(repository: Repository, layout: RunLayout) -> None:
-    """Those of a dead process, for who owns the run: nobody else writes its refs."""
+    """Removes the locks that a dead process left on the run's refs, for who owns the run: nobody else writes them."""
     common = repository.common_dir
     locks = [common / f"{layout.branch}.lock"]
     for folder in (f"refs/swarm/{layout.run_id}", f"refs/notes/swarm/{layout.run_id}"):

@@ -88,7 +88,7 @@ def change(path: Path, after: FileState | None) -> Change:
 
 
 def effective(changes: Iterable[Change]) -> list[Change]:
-    """Those that change anything."""
+    """The changes that change anything."""
     return [one for one in changes if one.before != one.after]
 
 

@@ -59,7 +59,7 @@ _BY_CATEGORY: Mapping[str, Priority] = {
 
 
 def priority_of(category: str | None) -> Priority:
-    """Of a station's category; a command's outcome, which has none, is evidence."""
+    """The priority of a station's category; a command's outcome, which has none, is evidence."""
     return Priority.HIGH if category is None else _BY_CATEGORY.get(category, Priority.MEDIUM)
 
 

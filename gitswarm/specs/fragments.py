@@ -164,5 +164,5 @@ def _entry(entries: Iterable[str], named: str | None) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Without what differs between a folded line of YAML and a quotation of it."""
+    """The text without what differs between a folded line of YAML and a quotation of it."""
     return " ".join(text.split()).strip("-. ").casefold()

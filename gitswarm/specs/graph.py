@@ -317,7 +317,7 @@ def _problems_of_joins(flow: Flow, source: YamlSource) -> Iterator[str]:
 
 
 def _other_entries(flow: Flow, source: YamlSource) -> Iterator[str]:
-    """Only a fork leads to its targets: a step reached from elsewhere would never meet the others."""
+    """Steps that lead to the target of a fork: reached from elsewhere, it would never meet the others."""
     targets = {name: step.id for _index, step, fork in _routed(flow, Fork) for name in fork.fork_targets}
     for index, step in enumerate(flow.steps):
         here: Location = ("steps", index, "routing")

@@ -59,7 +59,7 @@ class LeftFile(Record):
 
     @property
     def content(self) -> bytes:
-        """Of a file that is no link. A secret that was taken out is gone, also from what was base64."""
+        """The content of a file that is no link. A secret that was taken out is gone, also from what was base64."""
         if self.text is not None:
             return self.text.encode()
         bare = (self.base64 or "").removeprefix(_CODED)
@@ -142,7 +142,7 @@ class Script(Record):
         return cls.from_plain(parsed_json(content))
 
     def to_plain(self, exclude: Collection[str] = ()) -> dict[str, JsonValue]:
-        """Of each entry what is not as in `default`."""
+        """The script as plain JSON values; of each entry what differs from `default`."""
         plain: dict[str, JsonValue] = {"default": without_defaults(self.default)} if self.default != _USUAL else {}
         plain["steps"] = {
             name: [_said(each, self.default) for each in entries] for name, entries in self.steps.items()

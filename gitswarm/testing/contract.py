@@ -101,7 +101,7 @@ class EngineContract:
         return tmp_path
 
     def environment(self, place: Path) -> dict[str, str]:
-        """Of processes; what it stages comes over it."""
+        """The environment of processes; variables of what is staged replace these."""
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         home = str(place / "home")
         return {"HOME": home, "PATH": path, "LC_ALL": "C.UTF-8", "TMPDIR": str(place), "ACME_TOKEN": SECRET}

@@ -84,7 +84,7 @@ class Admission:
         await (answer or self._app)(scope, receive, send_with_headers)
 
     def _answer(self, request: Request) -> Response | None:
-        """None: it may pass."""
+        """The refusal of a request; None: it may pass."""
         host = request.headers.get("host", "")
         if host != self._host:
             return _refusal(HTTPStatus.MISDIRECTED_REQUEST, f"this page is at http://{self._host}/")
@@ -103,7 +103,7 @@ class Admission:
         return None
 
     def _logged_in(self, request: Request) -> Response:
-        """The same address without the token."""
+        """A redirect to the same address without the token."""
         clean = request.url.remove_query_params("token")
         path = f"/{clean.path.lstrip('/')}"  # two slashes would begin with the name of another host
         answer = RedirectResponse(f"{path}?{clean.query}" if clean.query else path, HTTPStatus.SEE_OTHER)

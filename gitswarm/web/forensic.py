@@ -21,7 +21,7 @@ class Topic(Struct, frozen=True):
 
 
 def topics(envelope: JsonValue, evidence: JsonValue, *, of_tests: bool) -> list[Topic]:
-    """Of a step's two files, as stored.
+    """The topics of a step's two files, as stored.
 
     :param of_tests: its command, if there is one, runs tests.
     """

@@ -32,7 +32,7 @@ _HERE = Path(__file__).parent
 
 
 def templates() -> Environment:
-    """Of the pages."""
+    """The templates of the pages."""
     found = _environment(visible)
     words = (
         *(open_question, runs.age, runs.mark, runs.state_word, runs.step_name, runs.step_outcome),
@@ -65,7 +65,7 @@ def visible(value: object) -> object:
 
 
 def frozen_page(opened: Opened) -> str:
-    """With the report's sections, the evidence of each step, and what the run changed."""
+    """A run's page as a file, with the report's sections, the evidence of each step, and what the run changed."""
     style = (_HERE / "static" / "page.css").read_text(encoding="utf-8")
     page, state = run_page(opened, None), opened.state
     return (
@@ -152,7 +152,7 @@ def _markdown(report: RunReport, room: _Room) -> str:
 
 
 def _text(room: _Room, value: object) -> Markup:
-    """In Markdown nothing but what it says: no markup, link, mention or number of an issue. Ours stays."""
+    """Text that is nothing but text in Markdown: no markup, link, mention or number of an issue. Ours stays."""
     if isinstance(value, Markup):
         return value
     broken = _LINKED.sub("\0", _one_line(str(value), room) or "-")
@@ -181,6 +181,6 @@ def _fenced(room: _Room, proofs: Sequence[Proof]) -> Markup:
 
 
 def _one_line(text: str, room: _Room) -> str:
-    """Without control characters and line ends, and not longer than there is room."""
+    """The text without control characters and line ends, and not longer than there is room."""
     line = " ".join(harmless(text.replace("\t", " ").replace("\r", " ")).split())
     return line if len(line) <= room.chars else f"{line[: room.chars - 1].rstrip()}…"

@@ -88,7 +88,7 @@ def live_lines(events: Iterable[LoggedEvent]) -> list[LiveLine]:
 
 
 def _live_line(event: LoggedEvent) -> LiveLine | None:
-    """None: it says nothing that a person follows."""
+    """The line of an event; None: it says nothing that a person follows."""
     name = step_label(event.flow_key, event.step_id, event.iteration)
     line = line_of(event)
     if line is None:
@@ -161,7 +161,7 @@ async def list_messages(
 
 
 def list_stamp(repository: RepositoryReader) -> str:
-    """The same as long as no run has moved."""
+    """A stamp that is the same as long as no run has moved."""
     tips = repository.refs.values(f"refs/heads/{BRANCH_PREFIX}").items()
     owners = sorted(f"{run}:{owner.pid}" for run, owner in live_owners(repository.common_dir))
     return f"{hash((*tips, *owners)) & 0xFFFFFFFFFFFF:x}"

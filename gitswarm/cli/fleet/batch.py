@@ -73,7 +73,7 @@ class Batch(Struct, frozen=True):
     folder: str | None = None
 
     def command(self, folder: str) -> str:
-        """For a shell whose first argument is the run, and which reads `folder`."""
+        """The command line of one run, for a shell whose first argument is the run, and which reads `folder`."""
         return f'git swarm fleet-exec "$1" --hub {shlex.quote(self.hub)} --dir {folder}'
 
 

@@ -58,7 +58,7 @@ class Tls(Struct, frozen=True):
 
     @property
     def words(self) -> list[str]:
-        """As Dask's commands take them."""
+        """The options as Dask's commands take them."""
         given = {"--tls-ca-file": self.ca, "--tls-cert": self.cert, "--tls-key": self.key}
         return [word for name, path in given.items() if path is not None for word in (name, path)]
 
@@ -172,7 +172,7 @@ def joined(address: str, tls: Tls) -> Iterator[Client]:
 
 
 def slots_of(client: Client) -> int:
-    """Of all its workers."""
+    """The slots of all workers of a scheduler."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     return sum(int(worker["resources"].get(SLOT, 0)) for worker in workers)
 

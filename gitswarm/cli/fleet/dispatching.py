@@ -292,7 +292,7 @@ class Fleet(Struct):
                 self.display.update(self.fleet_runs)
 
     def fleet_runs(self) -> list[FleetRun]:
-        """Of all its runs, as the hub has them.
+        """All runs of the fleet, as the hub has them.
 
         :raises GitFailedError: the hub cannot be reached.
         """
@@ -300,7 +300,7 @@ class Fleet(Struct):
         return [self._fleet_run(job, leases.get(job.run_id or "")) for job in self.jobs]
 
     def _leases(self) -> dict[str, Lease]:
-        """By run, as they are now; of archived ones as they were when the jobs were made."""
+        """The leases by run, as they are now; of archived runs as they were when the jobs were made."""
         return {**self.queued.leases, **look_at_hub(self.repository, self.remote).leases}
 
     def _fleet_run(self, job: Job, lease: Lease | None) -> FleetRun:
@@ -311,13 +311,13 @@ class Fleet(Struct):
 
 
 def providers_of(spec: RunSpec, specs: FrozenSpecs) -> frozenset[str]:
-    """Of the models that a run may ask; the stub asks none."""
+    """The providers of the models that a run may ask; the stub asks none."""
     asked = asked_engines(spec.settings, specs.flows.values(), specs.sidequests.values())
     return frozenset(choice.provider for choice in asked if choice.mode != STUB)
 
 
 def providers_of_run(repository: Repository, remote: Remote, layout: RunLayout) -> frozenset[str]:
-    """Those, of a run on the hub; it is brought here to be looked at."""
+    """The providers of a run on the hub; it is brought here to be looked at."""
     if repository.refs.read(layout.branch) is None:
         pull_run(repository, remote, layout, context_for_hub(repository, layout))
     state = replay(repository, layout)

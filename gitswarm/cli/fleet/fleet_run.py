@@ -162,7 +162,7 @@ def refuse_both(runs: Sequence[str] | None, issues: str | None, command: str) ->
 
 
 def planned_entries(repository: Repository, issues: str | None, usual: StartOptions) -> list[FleetEntry]:
-    """Those of a file, of each of which a run can be made."""
+    """The entries of a file, each checked to make a run."""
     entries = read_entries(issues, usual) if issues else []
     for options in {replace(each.options, task="-", priority=0) for each in entries}:
         plan_run(repository, options.run_options())

@@ -164,7 +164,7 @@ def show(repository: Repository, found: list[FleetRun]) -> None:
 
 
 def _hints(repository: Repository, found: Iterable[FleetRun]) -> dict[str, list[str]]:
-    """By state what to type about each run in it: as the run stands here, where all of it is here."""
+    """What to type about the runs in each state: as a run stands here, where all of it is here."""
     wanted = [each for each in found if each.hint and each.run_id and each.state not in ("running", QUEUED)]
     layouts = [layout for each in wanted if repository.refs.read((layout := RunLayout(each.run_id or "")).branch)]
     here = {how.run_id: how for how in kept_overviews(repository, layouts).runs}

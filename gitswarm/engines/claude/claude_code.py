@@ -77,7 +77,7 @@ def located(env: Mapping[str, str], *, bundled_first: bool) -> Path | None:
 
 
 def sdk_version() -> str:
-    """Of the Agent SDK, without importing it; "" where it is not installed."""
+    """The version of the Agent SDK, without importing it; "" where it is not installed."""
     import importlib.metadata  # noqa: PLC0415 - five thousandths of a second
 
     try:

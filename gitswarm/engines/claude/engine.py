@@ -127,8 +127,8 @@ class ClaudeEngine(Struct, frozen=True):
         return step_result(request, recorder, phases)
 
     def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
-        """By a request where there is a key for the API and the extra `navigator`, else in a session; nothing where
-        only the extra is missing.
+        """Asks by a request where there is a key for the API and the extra `navigator`, else in a session; asks
+        nobody where only the extra is missing.
 
         :raises TimeoutError: there was no answer in time.
         """

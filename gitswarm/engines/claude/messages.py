@@ -55,7 +55,7 @@ class Usage(Struct, frozen=True):
         return earlier.plus(self)
 
     def plus(self, cut_off: Usage) -> Usage:
-        """With what a process used that said no result."""
+        """The sum with what a process used that returned no result."""
         return Usage(
             own=cut_off.own,
             prompt=self.prompt + cut_off.prompt,

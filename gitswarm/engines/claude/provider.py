@@ -130,7 +130,7 @@ class ClaudeProfile(Struct, frozen=True):
         return next((each for _name, each, _usual in _PROVIDERS if each and env.get(each, "") not in _OFF), None)
 
     def base_url(self, env: Mapping[str, str]) -> str:
-        """Of the API that speaks Anthropic's protocol.
+        """The address of the API that speaks Anthropic's protocol.
 
         :param env: of a session.
         """

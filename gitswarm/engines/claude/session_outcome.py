@@ -191,7 +191,7 @@ class StepPhases(Struct):
 
     @property
     def outcome(self) -> EngineOutcome:
-        """Of the step: how the work ended, and where it ended well, whether a usable handoff came."""
+        """The outcome of the step: how the work ended, and where it ended well, whether a usable handoff came."""
         work, final = self.work.outcome, self.final
         if final is None:
             return work
@@ -203,7 +203,7 @@ class StepPhases(Struct):
         return work
 
     def end_broken(self, error: Exception, usage: Usage) -> None:
-        """It came no further than here, and had used this much."""
+        """Ends a step that broke here, having used this much."""
         outcome = EngineOutcome(kind="killed", detail=f"{type(error).__name__}: {error}")
         self.work, self.final, self.earlier = replace(self.work, outcome=outcome, usage=usage), None, NOTHING
 

@@ -237,7 +237,7 @@ def finalize_options(work: SessionOptions, session: str) -> SessionOptions:
 def route_options(
     question: RouteQuestion, terms: RouteTerms, profile: ClaudeProfile, program: Path, folder: Path
 ) -> SessionOptions:
-    """Only answers: no tools, and nothing that stays behind."""
+    """The options of a session that only answers: no tools, and nothing that stays behind."""
     return SessionOptions(
         prompt=question.prompt,
         cwd=terms.worktree,

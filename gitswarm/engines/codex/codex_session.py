@@ -87,7 +87,7 @@ class CodexSession:
     # --- its hook
 
     def answer(self, question: Question) -> Answer:
-        """To its hook, before a tool call. Never raises."""
+        """Answers codex's hook before a tool call. Never raises."""
         with self._lock:
             try:
                 self.model = str(question.get("model") or self.model)
@@ -270,7 +270,8 @@ def _parts(tool: str, given: Given) -> list[tuple[str, Given]]:
 
 
 def _patch_lines(given: Given) -> list[str]:
-    """As codex finds them: `splitlines` would end one, and the path in it, also at a CR or U+2028."""
+    """The lines of a patch as codex splits them: `splitlines` would end one, and the path in it, also at a CR or
+    U+2028."""
     return [line.removesuffix("\r") for line in str(given["command"]).split("\n")]
 
 
@@ -307,7 +308,7 @@ def _command_in(item: Mapping[str, Any]) -> str:
 
 
 def _tail(path: Path) -> list[bytes]:
-    """Of a file where an agent may write as well: it is no link, and no pipe that nobody ever writes to."""
+    """The last lines of a file that an agent may write to as well: no link is followed, and no pipe waited for."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
             about = os.fstat(file.fileno())

@@ -245,7 +245,8 @@ def _ask_for_handoff(turns: _Turns, session: CodexSession) -> Handoff | str:
 
 
 def strict_schema(schema: Any) -> Any:
-    """As the API takes it: every property is required, none besides, and only some words are known."""
+    """The schema in the form that the API takes: every property is required, none besides, and only some words are
+    known."""
     if not isinstance(schema, dict):
         return schema
     kept = {name: value for name, value in schema.items() if name in _KEPT_IN_SCHEMA and "$ref" not in schema}
@@ -264,7 +265,7 @@ def strict_schema(schema: Any) -> Any:
 
 
 def _outcome(session: CodexSession, agent: AgentProcess) -> EngineOutcome:
-    """By its last event; its exit code alone says nothing."""
+    """The outcome by codex's last event; its exit code alone says nothing."""
     if session.over is not None:
         return EngineOutcome(kind=session.over[0], detail=session.over[1])
     if session.failure is not None:

@@ -142,7 +142,7 @@ class GeminiEngine(Struct, frozen=True):
         return (host_and_port(env.get("GOOGLE_GEMINI_BASE_URL") or _PROVIDER),)
 
     def _price(self, model: str, used: tuple[int, int], answered_by: str | None = None) -> float | None:
-        """By the list price of fresh input: what the provider takes off for cached input is not known here.
+        """The price at the list price of fresh input: what the provider takes off for cached input is not known here.
 
         :param answered_by: where it is known already; a version of `model` costs what that does.
         """
@@ -153,7 +153,7 @@ class GeminiEngine(Struct, frozen=True):
     def _session(
         self, asked: StepRequest | RouteTerms, recorder: Recorder, system: str, is_over: threading.Event
     ) -> Iterator[GeminiSession | EngineOutcome]:
-        """With a home while the block lasts; or why there can be none."""
+        """A session with a home while the block lasts; or why there can be none."""
         env = self.setup.environment(asked.env)
         program = find_program(self.setup.access.cli, env)
         if program.path is None or program.problem is not None:

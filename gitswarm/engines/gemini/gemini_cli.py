@@ -80,7 +80,7 @@ def find_program(cli: str | None, env: Mapping[str, str]) -> Program:
 
 
 def _version(program: Path) -> str | None:
-    """By the package that it is in: to ask the program itself takes a second.
+    """The version of the npm package that the program is in: to ask the program itself takes a second.
 
     :param program: without symbolic links.
     """

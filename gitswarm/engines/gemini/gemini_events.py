@@ -49,7 +49,7 @@ class GeminiHookPolicy(Struct):
     failed: list[Given] = field(default_factory=list)
 
     def answer(self, question: Question) -> Answer:
-        """Of a hook. Never raises."""
+        """Answers a hook. Never raises."""
         asked = asked_call(question)
         if isinstance(asked, Deny):
             return _hook_answer(asked)

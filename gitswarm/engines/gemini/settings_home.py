@@ -156,7 +156,7 @@ class SettingsHome(Struct, frozen=True):
         return new
 
     def _conversations(self) -> list[Path]:
-        """Those that lie here: an agent may have put a link, or what cannot be read, in their place."""
+        """The conversations that lie here: an agent may have put a link, or what cannot be read, in their place."""
         here = self.home.resolve()
         found = self.home.glob(".gemini/tmp/*/chats/*.jsonl")
         return [path for path in found if path.resolve() == here / path.relative_to(self.home) and path.is_file()]
@@ -195,8 +195,8 @@ def _hook(tool: str, socket: Path, depth: int) -> dict[str, JsonValue]:
 
 
 def _objects(path: Path) -> list[dict[str, JsonValue]]:
-    """Of a file with JSON lines, of which the last may be under way. An agent may change it meanwhile: no link is
-    followed, no pipe waited for."""
+    """The objects of a file with JSON lines, of which the last may be incomplete. An agent may change it meanwhile:
+    no link is followed, no pipe waited for."""
     text, found = b"", []
     with suppress(OSError), os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         text = file.read(_MOST_BYTES)

@@ -204,7 +204,7 @@ def check_replay(link: Link, sibling: Link | None) -> Iterator[Mismatch]:
 
 
 def _is_same_envelope(content: bytes | None, original: bytes | None) -> bool:
-    """The same, or with the outcome of code that conflicted."""
+    """Whether an envelope is the same, or differs only by the outcome of code that conflicted."""
     if content == original:
         return True
     try:
@@ -301,7 +301,7 @@ def _executed(objects: SealedObjects, parents: tuple[str, ...]) -> str | None:
 
 
 def _with_bases(chain: Chain) -> Chain:
-    """With the base that each of the commits was about."""
+    """The commits, each with the base that it was about."""
     if chain.base is not None:
         ground = RunBase(chain.base, chain.base)
         for item in chain.commits:

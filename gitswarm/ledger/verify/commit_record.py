@@ -89,7 +89,7 @@ def _spec(link: Link, spec: RunSpec, flows: Container[str]) -> Iterator[Mismatch
 
 
 def _plain(text: str) -> str:
-    """As a commit message can hold it."""
+    """The text as a commit message can hold it."""
     return text.strip().replace("\0", "").encode(errors="replace").decode()
 
 

@@ -259,7 +259,8 @@ def _agent(link: Link, files: CommitFiles, begun: CommitFiles) -> Iterator[Misma
 
 
 def _code(link: Link, changed: set[str], evidence: Evidence | None) -> Iterator[Mismatch]:
-    """Only steps change code; a failed one's is kept elsewhere; what a step changed is what its evidence says."""
+    """Checks that only steps changed code; a failed one's is kept elsewhere; what a step changed is what its evidence
+    says."""
     if link.kind is not Kind.STEP or (link.is_failed and not link.parallel):
         for path in sorted(changed):
             yield link.finding("paths", "is code, which this commit may not change", path)

@@ -172,7 +172,8 @@ class _Verification(Struct):
             earlier |= {link.id, self.chain.copies.get(link.id, link.id)}
 
     def check_siblings(self) -> None:
-        """As commits on the chain; but they may have started from what was rolled back."""
+        """Checks the commits of parallel steps like those on the chain; but they may have started from what was
+        rolled back."""
         for link in self.siblings.values():
             self._check_commit(link)
             start = link.trailers.get("Swarm-Fork")
@@ -268,6 +269,6 @@ class _Verification(Struct):
 
 
 def _in_order(findings: Sequence[Mismatch], commits: Sequence[str]) -> list[Mismatch]:
-    """As the commits lie on the chain, then those about none of them; each once."""
+    """The findings in the order of their commits on the chain, then those about none of them; each once."""
     place = {commit: index for index, commit in enumerate(commits)}
     return sorted(dict.fromkeys(findings), key=lambda finding: place.get(finding.commit or "", len(place)))

@@ -238,7 +238,7 @@ def _changed(evidence: JsonValue) -> Iterator[str]:
 
 
 def _changed_by_branches(session: Session, state: RunState, record: StepRecord, flow: Flow) -> Iterator[str]:
-    """At a join: what its branches brought along, for which nobody could leave the fork."""
+    """What the branches of a join brought along, for which nobody could leave the fork."""
     if record.is_detour or not flow.has_step(record.step):
         return
     for branch in joined(state, flow, flow.step(record.step)).values():

@@ -131,7 +131,7 @@ def _totals(session: Session, state: RunState, flow: str, limits: BudgetLimits) 
 
 
 def _pause(session: Session, state: RunState, decision: Decision, why: Reached | None) -> Choice:
-    """In front of the step that would be next; or of the last one, which the limit cut short."""
+    """A pause in front of the step that would be next; or of the last one, which the limit cut short."""
     record, stack = state.last_step, decision.stack
     cut_short = record is not None and record.fork is None and _is_cut_short(session, record, decision)
     resume_at = Continuation(

@@ -104,7 +104,7 @@ def decide_by_hand(session: Session, state: RunState, decision: Decision) -> Dec
 
 
 def decide_skip(session: Session, state: RunState) -> Decision:
-    """On from the step that a person skipped."""
+    """Decides where to continue behind the step that a person skipped."""
     record = state.steps[-1]
     choice = driver.skip(situation_of(session, state, record))
     return _record(session, state, choice, _origin(session, record, None))

@@ -224,7 +224,7 @@ def allowed_so_far(session: Session, state: RunState) -> Iterator[str]:
 
 
 def _pattern(path: str, found: Sequence[str]) -> str:
-    """From the top of the worktree; a file that was found by its name alone.
+    """The pattern of a path from the top of the worktree, or of a file that was found by its name alone.
 
     :raises SwarmError: it fits none of the files that were found.
     """

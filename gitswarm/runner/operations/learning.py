@@ -153,7 +153,7 @@ def _head(repository: Repository, offer: Offer) -> str:
 
 
 def _is_applied(message: str, key: str) -> bool:
-    """By the last paragraph: above it stands what an agent wrote."""
+    """Whether a message has the trailer, in its last paragraph: above it stands what an agent wrote."""
     return f"{TRAILER}: {key}" in message.rstrip().rpartition("\n\n")[2].splitlines()
 
 

@@ -126,7 +126,7 @@ def _began(step: KernelStep, target: str) -> str | None:
 
 
 def _tracked(step: KernelStep, target: str) -> Tracked | None:
-    """None: the target is of this repository alone."""
+    """The branch that the target follows; None: the target is of this repository alone."""
     users, repository = users_git(step.session), step.session.repository
     remote, ref = (users.config(f"branch.{short(target)}.{key}") for key in ("remote", "merge"))
     if not remote or remote == "." or not ref or not ref.startswith(HEADS):

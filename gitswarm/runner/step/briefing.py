@@ -173,7 +173,7 @@ def _criteria(session: Session, state: RunState, role: Role) -> Iterator[Criteri
 
 
 def _fitting(criteria: list[Criterion], chars: int) -> tuple[Criterion, ...]:
-    """As many as there is room for, open ones first; the rest is pointed to."""
+    """As many criteria as there is room for, open ones first; the rest is pointed to."""
     order = sorted(criteria, key=lambda item: item.state != "open")
     ends = accumulate(len(item.id) + len(item.text) + sum(map(len, item.tests)) + 40 for item in order)
     shown = sum(1 for end in ends if end <= chars)

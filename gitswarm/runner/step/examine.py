@@ -111,7 +111,7 @@ def _claimed_and_ignored(shadow: Shadow, result: StepResult) -> frozenset[str]:
 
 
 def _not_taken(step: OpenStep, result: StepResult, refused: str) -> StepResult:
-    """Of a step whose files git does not take: it has failed, and they are kept as they are.
+    """The outcome of a step whose files git does not take: it has failed, and they are kept as they are.
 
     :raises GitFailedError: they are a person's, who can change them.
     """
@@ -165,7 +165,8 @@ def _look_shared(session: Session, step: OpenStep, result: StepResult) -> StepOu
 def examine_shared(
     session: Session, step: OpenStep, outcome: StepOutcome, declared: frozenset[str] | None
 ) -> StepOutcome:
-    """With what nobody may have changed in a shared worktree: its last step puts that back and reports it.
+    """Examines a step with what nobody may have changed in a shared worktree: its last step puts that back and
+    reports it.
 
     :param declared: paths that any of its steps may write; None: others still work there.
     """

@@ -382,7 +382,8 @@ def accepted_so_far(session: Session, before: RunState) -> tuple[AcceptedConcern
 
 
 def not_waived(concern: Concern, waived: tuple[AcceptedConcern, ...]) -> Concern | None:
-    """None for what a person accepted, whichever step found it; `#2` for more of the same."""
+    """The concern, with `#2` where more of the same was found; None for one that a person accepted, whichever step
+    found it."""
     earlier = [each for each in waived if each.id.partition("#")[0] == concern.id]
     known = {name for each in waived if each.id.partition("@")[0] == concern.flag for name in each.names}
     if (concern.names and set(concern.names) <= known) or any(each.names == concern.names for each in earlier):

@@ -33,14 +33,15 @@ def base_key(session: Session, tree: str, line: str) -> str:
 
 
 def base_to_keep(key: str, run: SuiteRun | Missing) -> BaseTests | None:
-    """None: it may not be kept."""
+    """The results of the base that are stored; None: they may not be kept."""
     if not isinstance(run, SuiteRun) or run.is_red or run.report is None or run.results is None or not run.names_all:
         return None
     return BaseTests(key=key, asked=run.asked, report=run.report, results=run.results)
 
 
 def kept_base(session: Session, state: RunState, key: str) -> SuiteRun | None:
-    """From this run's commits; from those of other runs where no agent can write to the repository."""
+    """Kept results of the base: of this run's commits; of those of other runs where no agent can write to the
+    repository."""
     trees = [(session.layout, state.tip_tree)]
     if session.sandbox.wall is not None:
         trees += _other_runs(session)

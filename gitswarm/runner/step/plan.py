@@ -53,8 +53,8 @@ class Parallel(Struct, frozen=True):
 
 
 class OutOfBand(Struct, frozen=True):
-    """Of a step that somebody typed after the run had ended. `make`: makes its commit, when that is signed;
-    `accepted`: concerns that may stay."""
+    """What is particular about a step that somebody typed after the run had ended. `make`: makes its commit, when
+    that is signed; `accepted`: concerns that may stay."""
 
     make: Callable[[NewCommit], str] | None = None
     accepted: tuple[AcceptedConcern, ...] = ()
@@ -105,7 +105,7 @@ class StepPlan(Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        """In the environment of every process of a parallel step, so that only those can be ended."""
+        """The mark in the environment of every process of a parallel step, so that only those can be ended."""
         return f"{self.execution.run_id}/{self.execution.step}@{self.execution.iteration}"
 
     @property

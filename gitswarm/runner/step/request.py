@@ -112,7 +112,7 @@ def _is_readable(text: str, files: Mapping[str, bytes]) -> bool:
 
 
 def package_scripts(worktree: Path) -> dict[str, str]:
-    """Of the package.json at the top."""
+    """The scripts of the package.json at the top."""
     try:
         scripts = json.loads(read_file(worktree / "package.json")).get("scripts", {})
         return {name: line for name, line in scripts.items() if isinstance(line, str)}
@@ -137,7 +137,7 @@ def _permissions(session: Session, place: RunWorktree, plan: StepPlan, env: Mapp
 
 
 def _folders_of_agents(session: Session) -> dict[str, str]:
-    """Those that an engine's own environment names."""
+    """The folders that an engine's own environment names."""
     own = (each for access in session.context.access.values() for each in access.env.items())
     return {name: value for name, value in own if name in FOLDERS_OF_AGENTS}
 
@@ -153,7 +153,7 @@ def _rules(settings: FrozenSettings) -> PolicyRules:
 
 
 def agent_environment(session: Session, agent: str) -> dict[str, str]:
-    """Of every process that works for the run."""
+    """The environment of every process that works for the run."""
     given = passed_on(project_environment(session.context.env), session.spec.settings.policy.env)
     env = walled(given, agent_identity(agent))
     return env | {MARKER: session.mark, "RUN_ID": session.layout.run_id} | contained_environment(session)

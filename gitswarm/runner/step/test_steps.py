@@ -132,7 +132,8 @@ def is_within(path: str, paths: tuple[str, ...]) -> bool:
 
 
 def project_command(session: Session, name: str, worktree: Path, env: Mapping[str, str]) -> str | None:
-    """As configured; the tests are looked for where nothing is. None: the project has no such command.
+    """The configured command; the tests are looked for where nothing is configured. None: the project has no such
+    command.
 
     :param env: of the processes that will run it.
     """

@@ -160,7 +160,7 @@ def _by_run(refs: Mapping[str, str], runs: Iterable[str]) -> dict[str, dict[str,
 
 
 def _ended(found: OnHub, before: datetime) -> list[RunOverview]:
-    """Those whose lease tells how they are now: neither executed, nor held, nor moved by hand."""
+    """The runs whose lease tells how they are now: neither executed, nor held, nor moved by hand."""
     known = (
         lease.overview
         for lease in found.leases.values()

@@ -127,7 +127,7 @@ def _has(words: Sequence[ShellWord], pattern: re.Pattern[str]) -> bool:
 
 
 def _names(words: Sequence[ShellWord]) -> str | None:
-    """Of branches and tags: listed, or made, moved and deleted."""
+    """The rule for branches and tags that are made, moved or deleted; None where they are listed."""
     asks = any(re.fullmatch(r"-n\d*", word.shown) or word.shown.partition("=")[0] in _LISTING for word in words)
     moves = _has(words, _MOVES_REF) or (no_options(words, _LIST_VALUES) and not asks)
     return "git-refs" if moves else None
@@ -169,7 +169,7 @@ def _checkout(words: Sequence[ShellWord]) -> str | None:
 
 
 def _reset(words: Sequence[ShellWord]) -> str | None:
-    """Only the index is reset: to HEAD as a whole, or the entries of paths."""
+    """The rule for a reset; None where only the index is reset, to HEAD as a whole, or the entries of paths."""
     named = no_options(words)
     moves = named and named[0].known not in ("HEAD", "@") and all(word.known != "--" for word in words)
     return "git-reset" if moves or _has(words, _RESETS) else None

@@ -199,7 +199,8 @@ def _parts(node: Node, value: Callable[[str], str | None]) -> Iterator[tuple[str
 
 
 def _string(node: Node, value: Callable[[str], str | None]) -> Iterator[tuple[str | None, bool]]:
-    """From the bytes between the expansions: the grammar leaves out blanks at a string's beginning."""
+    """The parts of a string, from the bytes between the expansions: the grammar leaves out blanks at a string's
+    beginning."""
     source, at = node.text or b"", 1
     for child in node.named_children:
         if child.type != "string_content":

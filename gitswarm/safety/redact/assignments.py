@@ -84,7 +84,7 @@ def _is_strong_value(match: re.Match[str]) -> bool:
 
 
 def _is_password(match: re.Match[str]) -> bool:
-    """Of a URL: not a name for one."""
+    """Whether the password of a URL is one, and not a name for one."""
     value = match["value"]
     return not is_placeholder(value) and not value.startswith(("$", "%24"))
 

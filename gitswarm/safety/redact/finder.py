@@ -228,7 +228,7 @@ class Finder:
         self._keywords = _keyword_set(tuple(rule.keywords for rule in self._seen))
 
     def in_text(self, text: str) -> list[Span]:
-        """In order and without overlaps; what random letters look like counts too."""
+        """The spans in order and without overlaps; what random letters look like counts too."""
         raw = in_ascii(text)
         runs = runs_of(raw)
         known = _merged(list(self._spans(text, raw, runs, is_code=False)))
@@ -259,7 +259,7 @@ class Finder:
 
 
 def _apart_from(known: Sequence[Span], spans: Iterable[Span]) -> Iterator[Span]:
-    """Those that overlap none of the known ones, which are in order."""
+    """The spans that overlap none of the known ones, which are in order."""
     ends = [span.end for span in known]
     for span in spans:
         index = bisect_right(ends, span.start)

@@ -148,7 +148,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_plausible(value: str) -> bool:
-    """For a value in a place that is called like a secret."""
+    """Whether the value of something that is named like a secret can be one."""
     if len(value) < 6 or is_common(value) or is_placeholder(value) or is_pretended(value):
         return False
     # Where a page ends, in base64: what stands in it is looked at as well.

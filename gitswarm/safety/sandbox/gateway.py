@@ -114,7 +114,7 @@ class Gateway(Struct, frozen=True):
 
     @property
     def environment(self) -> dict[str, str]:
-        """By which programs inside find it."""
+        """The variables by which programs inside find the proxy."""
         url = f"http://127.0.0.1:{_PORT}"
         names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
         found = {name: url for each in names for name in (each, each.lower())}
@@ -200,7 +200,7 @@ def _ready(over: int, other: int | None, timeout_ms: int | None) -> bool:
 
 
 def _bind(listener: socket.socket, folder: Path) -> None:
-    """By a short way to the folder: the address of a socket has room for about 100 characters."""
+    """Binds a socket by a short path to its folder: its address has room for about 100 characters."""
     with suppress(FileNotFoundError):
         (folder / _DOOR).unlink()
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

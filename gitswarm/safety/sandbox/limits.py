@@ -118,7 +118,7 @@ def _parents(own: Path) -> Iterator[Path]:
 
 
 def _remove_left(parent: Path) -> None:
-    """Those of processes that were killed."""
+    """Removes the groups of processes that were killed."""
     for folder in parent.glob(f"{_PREFIX}-*"):
         owner = folder.name.split("-")[2]
         if not Path("/proc", owner).exists():
@@ -217,7 +217,7 @@ class Watch(Struct):
         return f"it had {count} processes, and {most} are its limit" if count > most else ""
 
     def _inside(self, pids: Sequence[int]) -> list[int]:
-        """Those of the step's namespaces."""
+        """The processes in the step's namespaces."""
         inside = {pid_namespace(child.pid) for wall in self._walls() for child in wall.children()}
         return [pid for pid in pids if pid_namespace(pid) in inside]
 
@@ -241,7 +241,7 @@ def _pids() -> list[int]:
 
 
 def _available_bytes() -> int:
-    """Of memory, as the kernel estimates it without swapping."""
+    """Bytes of memory that are available, as the kernel estimates it without swapping."""
     with Path("/proc/meminfo").open(encoding="ascii") as about:
         line = next((line for line in about if line.startswith("MemAvailable:")), "")
     return int(line.split()[1]) << 10 if line else sys.maxsize

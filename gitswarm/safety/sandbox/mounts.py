@@ -188,7 +188,7 @@ def is_python(folder: Path) -> bool:
 
 
 def _own_python() -> Iterator[Path]:
-    """Of the program that answers the hooks of sessions."""
+    """The Python of the program that answers the hooks of sessions."""
     yield Path(sys.prefix)
     yield Path(sys.base_prefix)
 
@@ -335,7 +335,7 @@ def shown_config(entries: Iterable[tuple[str, str | None]], also: tuple[str, ...
 
 
 def entries_of(listed: bytes) -> list[tuple[str, str | None]]:
-    """Of `git config --list -z`."""
+    """The entries of `git config --list -z`."""
     pairs = (entry.partition("\n") for entry in listed.decode(errors="surrogateescape").split("\0") if entry)
     return [(name, value if line_end else None) for name, line_end, value in pairs]
 

@@ -277,7 +277,7 @@ class Sandbox(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """For people; empty: there is nothing to say."""
+        """One line for people; empty: there is nothing to say."""
         if self.wall is not None:
             why = f" ({self.leak})" if self.leak else ""
             return f"sandbox: {self.wall.name}, network: {self.network}{why}"

@@ -135,7 +135,7 @@ class _Branch(Struct, frozen=True):
             )
 
     def make(self, title: str) -> str:
-        """The same of the same run, code and title, whenever it is made."""
+        """Makes the commit, which is the same for the same run, code and title, whenever it is made."""
         run = self.session.layout.run_id
         message = CommitMessage(title, "", {_TRAILER: run}).render()
         when = datetime.fromisoformat(self.session.spec.created_at)
@@ -203,7 +203,7 @@ class ForgeRemote(Struct, frozen=True):
 
 
 def configured_forge(session: Session) -> Forge | None:
-    """None: nothing leaves this machine.
+    """The forge of the repository; None: nothing leaves this machine.
 
     :raises ForgeError: git does not know the remote, or it is on no server.
     """

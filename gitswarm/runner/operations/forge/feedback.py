@@ -122,7 +122,7 @@ def _nonempty(block: list[str]) -> Iterator[str]:
 
 
 def bounded(items: Iterable[FeedbackItem], scrub: Scrub) -> Feedback:
-    """At most so many, none longer than may stand in a prompt; without secrets, and without what nobody sees.
+    """At most so many items, none longer than may stand in a prompt; without secrets, and without what nobody sees.
 
     :raises MistakesError: two have the same id, or one has none.
     """
@@ -132,7 +132,7 @@ def bounded(items: Iterable[FeedbackItem], scrub: Scrub) -> Feedback:
 
 
 def _bounded(item: FeedbackItem, scrub: Scrub) -> FeedbackItem | None:
-    """None: it says nothing that can be seen."""
+    """An item that can stand in a prompt; None: it says nothing that can be seen."""
     text = _UNSEEN.sub("", scrub(item.text)).strip()  # half a secret would not be found any more
     if not text:
         return None

@@ -44,6 +44,7 @@ from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run
 from gitswarm.runner.prompts import StepForecast, forecast
+from gitswarm.runner.run_engines import choice_of
 from gitswarm.runner.run_session import Observer
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
@@ -279,7 +280,22 @@ def plan_run(repository: Repository, options: RunOptions) -> Planned:
     feedback = feedback_of(options.feedback)
     whole = replace(specs, script=script, instructions=instructions, trail=trail, feedback=feedback)
     new = NewRun(spec, whole, first_step=options.first)
-    return Planned(new, config, refuse_run(repository, new, run_context(config, NoticeObserver())))
+    notices = refuse_run(repository, new, run_context(config, NoticeObserver()))
+    _refuse_no_task(new, options.engines.mode)
+    return Planned(new, config, notices)
+
+
+def _refuse_no_task(new: NewRun, mode: str | None) -> None:
+    """A model that is not told what to do finds something. A rehearsal asks none.
+
+    :param mode: the one of the command line.
+    """
+    settings = new.spec.settings
+    for flow in (new.specs.flows[name] for name in new.spec.flows if not new.spec.task.strip()):
+        engines = {choice_of(settings, flow.id, step).mode for step in flow.steps if step.station is not None}
+        if flow.needs_task and engines - {"stub"}:
+            again = f"git swarm start {' '.join(new.spec.flows)} -m 'what is to be done'"
+            raise UsageError(f"{flow.id} needs a task", hint=f"{again} --mode {mode}" if mode else again)
 
 
 def _script_text(options: RunOptions) -> str:

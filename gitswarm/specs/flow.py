@@ -199,8 +199,9 @@ class Step(Record):
 
 class Flow(Record, dict=True):
     """`cross_cutting`: stations that any step may call on, as injected nodes. `on_complete`, `on_failure`: a flow
-    that is executed then, before the run goes on or ends. A `utility` flow can be injected into any run. `budget`: of
-    all executions of its steps in a run."""
+    that is executed then, before the run goes on or ends. A `utility` flow can be injected into any run.
+    `needs_task`: without a task its agents would not know what to do. `budget`: of all executions of its steps in a
+    run."""
 
     id: Identifier
     title: str = ""
@@ -209,6 +210,7 @@ class Flow(Record, dict=True):
     on_complete: str | None = None
     on_failure: str | None = None
     utility: bool = False
+    needs_task: bool = False
     budget: BudgetRules = BudgetRules()
     steps: Annotated[tuple[Step, ...], Meta(min_length=1)]
 

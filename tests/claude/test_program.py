@@ -136,6 +136,39 @@ def test_what_is_wrong_with_the_program_stops_a_run_before_it_begins(project: Pr
     assert project.git("for-each-ref", "refs/heads/shadow") == ""
 
 
+@pytest.fixture
+def startable(project: Project, tmp_path: Path) -> Project:
+    """Where a session could be started."""
+    return Project(project.root, {**project.env, "SWARM_CLAUDE_CLI": str(fake(tmp_path, VERSION))})
+
+
+@pytest.mark.parametrize("mode", ["cli", "sdk"])
+def test_a_flow_that_needs_a_task_is_not_started_without_one(startable: Project, mode: str) -> None:
+    done = startable.swarm("start", "plan", "build", "--mode", mode, code=2)
+    assert done.stderr.splitlines() == [
+        "git-swarm: plan needs a task",
+        f"hint: git swarm start plan build -m 'what is to be done' --mode {mode}",
+    ]
+    assert startable.git("for-each-ref", "refs/heads/shadow") == ""
+
+
+def test_an_own_flow_says_whether_it_needs_a_task(startable: Project) -> None:
+    startable.git("config", "swarm.engines.claude.mode", "cli")
+    steps = "steps: [{id: go, station: fixer}]\n"
+    startable.commit({".swarm/flows/own.yaml": f"id: own\nneeds_task: true\n{steps}"})
+    startable.commit({".swarm/flows/other.yaml": f"id: other\n{steps}"})
+    done = startable.swarm("start", "own", code=2)
+    assert done.stderr.splitlines() == [
+        "git-swarm: own needs a task",
+        "hint: git swarm start own -m 'what is to be done'",
+    ]
+    startable.swarm("start", "other", "--dry-run")
+
+
+def test_a_rehearsal_needs_no_task(project: Project) -> None:
+    project.swarm("start", "build", "--until", "load_context")
+
+
 @pytest.mark.parametrize("name", ["HOME", "CLAUDE_CONFIG_DIR"])
 def test_a_folder_that_keeps_no_conversations_stops_a_run_before_it_begins(
     project: Project, tmp_path: Path, name: str

@@ -35,18 +35,18 @@ def drawing(flow: Flow) -> str:
     names = [step.id for step in flow.steps]
     width = max(len(f"{step.id}  {step.agent}") for step in flow.steps) + _GAP
     backs = [edge for edge in edges(flow) if edge.limit is not None]
-    beside = {name for step in flow.steps if isinstance(step.routing, Fork) for name in step.routing.fork_targets}
+    parallel = {name for step in flow.steps if isinstance(step.routing, Fork) for name in step.routing.fork_targets}
     lines: list[str] = []
     for number, step in enumerate(flow.steps):
         label = f"{step.id}  {step.agent}".ljust(width)
-        mark = "●" if number == 0 else "║" if step.id in beside else "│"
+        mark = "●" if number == 0 else "║" if step.id in parallel else "│"
         lines.append(f"{mark} {label}{_brackets(names, number, backs)}".rstrip())
         if isinstance(step.routing, Fork):
             lines += _wrapped(f"⇉ at the same time: {', '.join(step.routing.fork_targets)}")
             continue
         if isinstance(step.routing, Join):
             lines += _wrapped(f"⇇ {step.routing.join_strategy} of {', '.join(step.routing.join_from)}")
-        if step.id in beside:
+        if step.id in parallel:
             continue
         forward = [edge for edge in edges(flow) if edge.source == step.id and edge.limit is None]
         following = names[number + 1] if number + 1 < len(names) else END

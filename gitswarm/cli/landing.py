@@ -156,7 +156,7 @@ def _edited(session: Session, state: RunState, request: LandingRequest) -> Landi
 
 def _show_approval(run: str, approval: Approval, command: str) -> None:
     """
-    :param way: the next command.
+    :param command: the next one to type.
     """
     subject = approval.subject
     for caution in subject.cautions:

@@ -182,8 +182,8 @@ def _our_name() -> str:
     """How a shell starts this installation: git finds `git swarm` only if git-swarm is on PATH."""
     if shutil.which("git-swarm"):
         return "git swarm"
-    beside = shutil.which("git-swarm", path=str(Path(sys.executable).parent))
-    return shlex.quote(beside) if beside else f"{shlex.quote(sys.executable)} -m gitswarm"
+    program = shutil.which("git-swarm", path=str(Path(sys.executable).parent))
+    return shlex.quote(program) if program else f"{shlex.quote(sys.executable)} -m gitswarm"
 
 
 _DIFFERS = 1

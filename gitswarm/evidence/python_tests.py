@@ -115,17 +115,21 @@ def _tests(module: _Module, body: Sequence[ast.stmt], prefix: str, mark: Mark) -
                 node.lineno,
                 digest(text),
                 _compares(module, node),
-                min(marks, key=_WORST.index),
+                _worst(*marks),
                 _shape(node, text),
             )
         elif isinstance(node, ast.ClassDef):
             own = (_mark_of(module, each) for each in node.decorator_list)
             marks = (mark, *own, *_marks_within(module, node.body))
-            yield from _tests(module, node.body, f"{prefix}{node.name}::", min(marks, key=_WORST.index))
+            yield from _tests(module, node.body, f"{prefix}{node.name}::", _worst(*marks))
         elif isinstance(node, ast.If | ast.Try | ast.With) and not prefix:
             for part in (node.body, getattr(node, "orelse", [])):
                 if not (isinstance(node, ast.If) and is_decided(node.test) is (part is not node.body)):
                     yield from _tests(module, part, prefix, mark)
+
+
+def _worst(*marks: Mark) -> Mark:
+    return min(marks, key=_WORST.index)
 
 
 def _is_fixture(node: Function) -> bool:
@@ -154,7 +158,7 @@ def _shape(node: Function, text: str) -> TestShape:
 
 
 def _module_mark(module: _Module) -> Mark:
-    return min((*_marks_within(module, module.tree.body), _skipped_at_top(module.tree.body)), key=_WORST.index)
+    return _worst(*_marks_within(module, module.tree.body), _skipped_at_top(module.tree.body))
 
 
 def _marks_within(module: _Module, body: Sequence[ast.stmt]) -> Iterator[Mark]:
@@ -180,7 +184,7 @@ def _mark_of(module: _Module, decorator: ast.expr) -> Mark:
         return mark
     if name == "parametrize":
         inner = (_SKIPS.get(node.attr, "") for node in ast.walk(decorator) if isinstance(node, ast.Attribute))
-        return min(inner, key=_WORST.index, default="")
+        return _worst("", *inner)
     return "skipif" if name.lower().startswith(("skip", "requires", "needs")) else ""
 
 

@@ -77,8 +77,8 @@ class Remote(Struct, frozen=True):
 
     def seen_from(self, folder: Path) -> Remote:
         """The same remote, for another repository here."""
-        beside = self.users.folder / self.url
-        url = str(beside) if beside.exists() else self.url
+        local = self.users.folder / self.url
+        url = str(local) if local.exists() else self.url
         return replace(self, url=url, users=UsersGit(self.users.env, folder, lambda: None))
 
     def push(self, moves: Sequence[Move]) -> str | None:

@@ -241,14 +241,16 @@ def parse_script(name: str, text: str, specs: FrozenSpecs) -> Script:
 
 def _unknown_steps(source: YamlSource, script: Script, specs: FrozenSpecs) -> Iterator[str]:
     """Injected nodes have names that nobody knows beforehand."""
-    aside = [quest.step_name(index) for quest in specs.sidequests.values() for index in range(len(quest.steps))]
+    detour_steps = [
+        quest.step_name(index) for quest in specs.sidequests.values() for index in range(len(quest.steps))
+    ]
     own = [(flow.id, step.id) for flow in specs.flows.values() for step in flow.steps]
-    own += [(flow, name) for flow in specs.flows for name in aside]
+    own += [(flow, name) for flow in specs.flows for name in detour_steps]
     full = {f"{flow}/{step}" for flow, step in own}
     plain = {step for _flow, step in own}
     for name in script.steps:
         if name not in plain and name not in full and not name.rpartition("/")[2].startswith(NODE_PREFIX):
-            others = set() if name.startswith("sq-") else set(aside)
+            others = set() if name.startswith("sq-") else set(detour_steps)
             known = sorted(full if "/" in name else plain - others)
             near = did_you_mean(name, known)
             yield source.problem(("steps", name), f"no step '{name}' in {', '.join(specs.flows)}{near}")

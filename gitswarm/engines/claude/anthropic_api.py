@@ -22,6 +22,8 @@ from gitswarm.records.routing import RouteAnswer, RouteQuestion
 
 if TYPE_CHECKING:
     import httpx2
+    from anthropic import APIStatusError
+    from anthropic.types import Message
 
 
 INSTALL_NAVIGATOR = "pip install 'git-swarm[navigator]'"
@@ -87,9 +89,7 @@ def ask_directly(question: RouteQuestion, system: str, model: str, access: Direc
     except anthropic.APITimeoutError as error:
         raise TimeoutError from error
     except anthropic.APIStatusError as error:
-        cost = 0.0 if error.status_code in _NOT_STARTED else None
-        reason = reason_of(error.body).replace(access.key, "***")[:_MAX_CHARS]
-        return RouteAnswer(cost_usd=cost, problem=f"no answer: HTTP {error.status_code}: {reason}")
+        return _refused(error, access)
     except (anthropic.APIResponseValidationError, ValueError):
         return RouteAnswer(cost_usd=None, problem="no answer: it is none of the API")
     except anthropic.APIError as error:
@@ -97,6 +97,16 @@ def ask_directly(question: RouteQuestion, system: str, model: str, access: Direc
             raise TimeoutError from error
         cause = error.__cause__ if isinstance(error.__cause__, _TooLongError) else error.message
         return RouteAnswer(cost_usd=None, problem=f"no answer: {cause}")
+    return _answered(reply, model, access)
+
+
+def _refused(error: APIStatusError, access: DirectAccess) -> RouteAnswer:
+    cost = 0.0 if error.status_code in _NOT_STARTED else None
+    reason = reason_of(error.body).replace(access.key, "***")[:_MAX_CHARS]
+    return RouteAnswer(cost_usd=cost, problem=f"no answer: HTTP {error.status_code}: {reason}")
+
+
+def _answered(reply: Message, model: str, access: DirectAccess) -> RouteAnswer:
     used = reply.usage
     prompt = used.input_tokens + (used.cache_creation_input_tokens or 0) + (used.cache_read_input_tokens or 0)
     cost = token_cost(access.prices(model), prompt, used.output_tokens)

@@ -102,8 +102,8 @@ def unproven(session: Session, state: RunState, record: StepRecord) -> BlockingF
     """The blocking findings that an agent's step has of its own, or those of every branch of its fork, and what may
     be executed again because of them."""
     fork = incoming_decision(session, record).fork if record.fork is not None else None
-    beside = newest_at(state, record.flow, fork.targets, record.fork or "") if fork is not None else {}
-    own = {each: _own(state, each) for each in (beside.values() or (record,))}
+    on_branches = newest_at(state, record.flow, fork.targets, record.fork or "") if fork is not None else {}
+    own = {each: _own(state, each) for each in (on_branches.values() or (record,))}
     found = {each: tuple(stored_concern(session, concern) for concern in own[each]) for each in own if own[each]}
     if not found:
         return None
@@ -159,7 +159,7 @@ def rules_of(session: Session) -> Rules:
 def _progress(session: Session, state: RunState, record: StepRecord, led: Choice, rules: Rules) -> Progress:
     tally = state.tally
     fork = led.fork if record.fork is not None else None
-    beside = newest_at(state, record.flow, fork.targets, record.fork or "") if fork is not None else {}
+    on_branches = newest_at(state, record.flow, fork.targets, record.fork or "") if fork is not None else {}
     decision = read_decision(session, state) if GATE in tally.flow_sequence else None
     return Progress(
         steps=len(state.steps),
@@ -170,7 +170,7 @@ def _progress(session: Session, state: RunState, record: StepRecord, led: Choice
         flow_sequence=tally.flow_sequence,
         stall=_stall(session, state, record, rules),
         fork=fork,
-        branches={name: branch_of(newest) for name, newest in beside.items()},
+        branches={name: branch_of(newest) for name, newest in on_branches.items()},
         finished=frozenset(finished(session, fork)) if fork is not None else frozenset(),
         verdict=decision.verdict if decision is not None else None,
         clarified=_clarified(state, record),

@@ -286,7 +286,7 @@ def check(stage: Stage) -> None:
 def check_places(stage: Stage, state: RunState) -> None:
     """Every step is one of its flow, of a sidequest or an injected node, and no deeper than allowed."""
     specs = stage.run.specs
-    aside = {quest.step_name(at) for quest in specs.sidequests.values() for at in range(len(quest.steps))}
+    aside = {name for quest in specs.sidequests.values() for name in quest.step_names}
     for record in state.steps:
         known = (
             aside | {"node-n", "node-m"} if record.is_detour else {step.id for step in specs.flows[record.flow].steps}

@@ -45,7 +45,7 @@ def detour(
     candidate = Candidate(
         candidate_id=f"detour:{quest.id}",
         action=Action.DETOUR,
-        target=quest.step_name(0),
+        target=quest.step_names[0],
         reason=f"{quest.title}: {why.trigger}",
         priority=quest.priority,
         source="detour_catalog",
@@ -146,11 +146,7 @@ def after_detour_step(situation: Situation) -> Transitions:
     """After a step of a sidequest or an injected node: the next one, or back."""
     frame = situation.stack[-1]
     quest = situation.rules.sidequests.get(frame.id) if frame.kind == "sidequest" else None
-    names = (
-        [quest.step_name(index) for index in range(len(quest.steps))]
-        if quest
-        else [NODE_PREFIX + node.id for node in frame.nodes]
-    )
+    names = quest.step_names if quest else [NODE_PREFIX + node.id for node in frame.nodes]
     if situation.step_id not in names:
         raise ValueError(f"{situation.step_id} is no step of {frame.token}")
     at = names.index(situation.step_id)

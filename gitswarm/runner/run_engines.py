@@ -104,7 +104,7 @@ def asked_engines(
     :param flows, sidequests: that it may enter; of a sidequest count the steps that have an engine of their own.
     """
     found = [choice_of(settings, flow.id, step) for flow in flows for step in flow.steps if step.station is not None]
-    detour_steps = [quest.step_name(index) for quest in sidequests for index in range(len(quest.steps))]
+    detour_steps = [name for quest in sidequests for name in quest.step_names]
     found += [settings.step_engines[name] for name in detour_steps if name in settings.step_engines]
     return list({choice.key: choice for choice in found}.values())
 

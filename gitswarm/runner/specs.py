@@ -241,9 +241,7 @@ def parse_script(name: str, text: str, specs: FrozenSpecs) -> Script:
 
 def _unknown_steps(source: YamlSource, script: Script, specs: FrozenSpecs) -> Iterator[str]:
     """Injected nodes have names that nobody knows beforehand."""
-    detour_steps = [
-        quest.step_name(index) for quest in specs.sidequests.values() for index in range(len(quest.steps))
-    ]
+    detour_steps = [name for quest in specs.sidequests.values() for name in quest.step_names]
     own = [(flow.id, step.id) for flow in specs.flows.values() for step in flow.steps]
     own += [(flow, name) for flow in specs.flows for name in detour_steps]
     full = {f"{flow}/{step}" for flow, step in own}

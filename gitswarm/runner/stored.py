@@ -28,7 +28,7 @@ from gitswarm.routing.choices import ForkBranch
 from gitswarm.routing.forks import judge
 from gitswarm.runner.run_session import Session
 from gitswarm.specs.flow import Flow, Join, Step
-from gitswarm.specs.sidequest import NODE_PREFIX, SidequestStep
+from gitswarm.specs.sidequest import NODE_PREFIX
 from gitswarm.specs.station import Station
 
 T = TypeVar("T")
@@ -214,7 +214,7 @@ def step_at(session: Session, flow: str, step: str, stack: tuple[Frame, ...]) ->
     if frame.kind == "nodes":
         node = next(node for node in frame.nodes if NODE_PREFIX + node.id == step)
         return Step(id=step, station=node.station, objective=node.objective)
-    found = _quest_step(session, frame, step)
+    found = session.specs.sidequests[frame.id].step_of(step)
     return Step(id=step, station=found.station, objective=found.objective)
 
 
@@ -224,15 +224,9 @@ def station_at(session: Session, step: Step, stack: tuple[Frame, ...]) -> Statio
     frame = stack[-1] if stack else None
     if station is None or frame is None or frame.kind != "sidequest":
         return station
-    found = _quest_step(session, frame, step.id)
+    found = session.specs.sidequests[frame.id].step_of(step.id)
     overrides = {"tier": found.tier, "max_turns": found.max_turns}
     return replace(station, **({name: value for name, value in overrides.items() if value is not None}))
-
-
-def _quest_step(session: Session, frame: Frame, step: str) -> SidequestStep:
-    quest = session.specs.sidequests[frame.id]
-    names = [quest.step_name(index) for index in range(len(quest.steps))]
-    return quest.steps[names.index(step)]
 
 
 def newest_at(state: RunState, flow: str, targets: Iterable[str], fork: str) -> dict[str, StepRecord]:

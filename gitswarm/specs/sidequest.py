@@ -97,9 +97,14 @@ class Sidequest(Record):
     returns: Return = Return()
     nested: bool = False
 
-    def step_name(self, index: int) -> str:
-        """What a step of it is called in a run, where the flow's own steps are."""
-        return f"{SIDEQUEST_PREFIX}{self.id}-{self.steps[index].id}"
+    @property
+    def step_names(self) -> list[str]:
+        """What its steps are called in a run, where the flow's own steps are."""
+        return [f"{SIDEQUEST_PREFIX}{self.id}-{step.id}" for step in self.steps]
+
+    def step_of(self, name: str) -> SidequestStep:
+        """The step that has this name in a run."""
+        return self.steps[self.step_names.index(name)]
 
     def __post_init__(self) -> None:
         names = [step.id for step in self.steps]

@@ -290,7 +290,7 @@ def after_sidequest(ended: Ended = PARTIAL, step: int = 1, executed: str = "last
     def look(seen: World) -> object:
         into = decide(situation(seen, executed, PARTIAL))
         assert into.candidate_id == f"detour:{seen.documents['sidequest']['id']}"
-        name = seen.specs.sidequests[seen.documents["sidequest"]["id"]].step_name(step)
+        name = seen.specs.sidequests[seen.documents["sidequest"]["id"]].step_names[step]
         return decided(name, replace(ended, stack=into.stack))(seen)
 
     return look

@@ -34,7 +34,7 @@ from gitswarm.records.run_spec import (
     TestSuite,
 )
 from gitswarm.records.safety import PolicyRules, SecretRules
-from gitswarm.settings_personal import TEAM_FILE, EntryError, entry_of, entry_value, put_personal
+from gitswarm.settings_personal import TEAM_FILE, EntryError, entry_of, entry_value, has_nul, put_personal
 from gitswarm.specs.context import Profile
 from gitswarm.specs.flow import Identifier
 from gitswarm.specs.library import KNOWN_COMMANDS
@@ -198,6 +198,7 @@ def load_config(team_file: str | None, git_config: Mapping[str, str], model: typ
         model = config_with(_mentioned(source.data if source is not None else {}, git_config))
     if source is not None:
         try:
+            _refuse_nul(source)
             _refuse_written_keys(source, validate(source, model))
         except SpecError as error:
             hint = error.hint or f"fix {CONFIG_FILE} and commit it: the base commit's counts"
@@ -339,6 +340,15 @@ def _refuse_written_keys(source: YamlSource, config: Config) -> None:
                     [source.problem(("engines", engine, "env", name), what)],
                     hint=f'{name}: "${{{name}}}" takes it from your environment',
                 )
+
+
+def _refuse_nul(source: YamlSource) -> None:
+    """
+    :raises SpecError: a text that no command, path or variable can hold.
+    """
+    wrong = [source.problem(place, f"{'.'.join(map(str, place))}: a NUL byte") for place in has_nul(source.data)]
+    if wrong:
+        raise SpecError(wrong)
 
 
 def worktree_folder(config: Config, home: Path) -> Path | None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, get_args, get_origin
 
-import yaml
 from msgspec.structs import fields
 
 from gitswarm.errors import SpecError
-from gitswarm.records.mistakes import MistakesError
+from gitswarm.records.mistakes import Location, MistakesError
 from gitswarm.records.record import Record
 from gitswarm.records.run_spec import BudgetRules
 from gitswarm.records.safety import NetworkRule, SandboxRule, plain_switch
 from gitswarm.records.text import did_you_mean
+from gitswarm.specs.yaml_source import parse_yaml
 
 TEAM_FILE = ".swarm/config.yaml"
 
@@ -55,16 +55,27 @@ class UnknownKeyError(Exception):
 
 def parsed_value(key: str, text: str) -> Any:
     """
-    :raises SpecError: it is no YAML, or empty.
+    :raises SpecError: it is no YAML, empty, or has a NUL byte.
     """
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        said = str(error).splitlines()[0]
+        value = parse_yaml("", text).data
+    except SpecError as error:
+        said = error.message.partition(": ")[2].removeprefix("not valid YAML: ")
         raise SpecError([f"{key}: not a value: {said}"], hint=f"git swarm config {key} VALUE") from error
     if value == "" or not text.strip():
         raise SpecError([f"{key}: the value is empty"], hint=f"git swarm config --unset {key}")
+    if next(has_nul(value), None) is not None:
+        raise SpecError([f"{key}: a NUL byte"], hint=f"git swarm config {key} VALUE")
     return value
+
+
+def has_nul(value: object, place: Location = ()) -> Iterator[Location]:
+    """Where there are texts that no command, path or variable can hold."""
+    if isinstance(value, str):
+        yield from (place,) if "\0" in value else ()
+    elif isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from has_nul(each, (*place, key))
 
 
 def entry_value(model: type[Record], name: str, text: str) -> Any:

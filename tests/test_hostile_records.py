@@ -124,12 +124,12 @@ def test_the_journal_of_a_killed_step_may_hold_anything(stopped: Stopped, conten
 # --- commits ----------------------------------------------------------------------------------------------------
 
 
-def amend(stopped: Stopped, name: str, *, back: int) -> str:
+def amend(stopped: Stopped, name: str, *, back: int, content: bytes = b"{garbled \xff") -> str:
     """Garbles a file in a commit of the run, as `git commit --amend` does; the commit that it was."""
     git = stopped.project.git
     tip = git("rev-parse", stopped.branch)
     git("reset", "-q", "--hard", f"HEAD~{back}", cwd=stopped.worktree)
-    (stopped.worktree / name.format(base=stopped.base)).write_bytes(b"{garbled \xff")
+    (stopped.worktree / name.format(base=stopped.base)).write_bytes(content)
     git("add", "-A", "-f", cwd=stopped.worktree)
     git("commit", "-q", "--amend", "--no-edit", cwd=stopped.worktree)
     return tip
@@ -164,6 +164,28 @@ def test_a_paper_garbled_by_an_amended_commit_is_named_and_the_original_comes_ba
     assert stopped.project.git("merge-base", tip, stopped.branch) == tip
     stopped.assert_whole()
     assert stopped.ask("resume").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("evidence/one.json", b"[" * 100_000),
+        ("evidence/one.json", b'{"tests": 1}'),
+        ("evidence/one.json", b'{"diff": {"files": true}}'),
+        ("evidence/one.json", b"[]"),
+        ("receipts/one-code-implementer.json", b'{"tool_calls": [1]}'),
+        ("receipts/one-code-implementer.json", b'{"tool_calls": 1}'),
+        ("receipts/one-code-implementer.json", b'{"a":' * 100_000),
+    ],
+    ids=["deep", "no tests", "no files", "a list", "no call", "no calls", "deep object"],
+)
+def test_statistics_name_a_run_that_holds_something_else(stopped: Stopped, name: str, content: bytes) -> None:
+    amend(stopped, f"{{base}}/three/{name}", back=1, content=content)
+    told = f":{stopped.base}/three/{name} is not what git-swarm wrote there\n"
+    for command in ("stats", "show --json"):
+        answer = stopped.ask(*command.split())
+        assert answer.code in (0, 1), answer
+        assert told in answer.stderr or (command, answer.code) == ("show --json", 0), answer
 
 
 def test_a_run_whose_specs_nobody_can_read_can_be_discarded(

@@ -164,7 +164,7 @@ def parsed(parse: Callable[[bytes], T], content: bytes, layout: RunLayout, where
     """
     try:
         return parse(content)
-    except ValueError as error:  # what msgspec, json and a decoder raise alike
+    except (ValueError, RecursionError) as error:  # what msgspec, json and a decoder raise alike
         raise CorruptError(
             f"{where} is not what git-swarm wrote there", hint=f"git swarm resume {layout.run_id}"
         ) from error

@@ -71,7 +71,8 @@ def kept_overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Liste
         found = overview(repository, layout)
         # Which option `land` needs depends on branches that are not the run's.
         if stood is not None and _LAND not in found.hint:
-            fresh[run] = (stood, Raw(msgspec.msgpack.encode(replace(found, worktree=None))))
+            with suppress(OverflowError):  # somebody stored a number of more than 64 bits
+                fresh[run] = (stood, Raw(msgspec.msgpack.encode(replace(found, worktree=None))))
         return found
 
     listed = overviews(repository, runs, kept_or_read)

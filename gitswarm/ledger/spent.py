@@ -22,7 +22,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import folded
 from gitswarm.records.budget import OPTIONS, UNLIMITED, BudgetLimits, Use
 from gitswarm.records.execution import Execution
-from gitswarm.records.text import Spent, read, written
+from gitswarm.records.text import Spent, read, usd, written
 
 if TYPE_CHECKING:
     from gitswarm.git.repository import Repository
@@ -105,8 +105,8 @@ def _usage(line: bytes) -> Spent | None:
     try:
         match json.loads(line):
             case {"kind": "usage", "payload": {"tokens": {"total": int(tokens)}, "cost_usd": cost}}:
-                return Spent(tokens, float(cost) if isinstance(cost, int | float) else None)
-    except ValueError:
+                return _spent(tokens, cost)
+    except (ValueError, RecursionError):
         pass
     return None
 
@@ -208,7 +208,12 @@ def _asked(decision: JsonValue) -> Iterator[Spent]:
     """One that was not weighed (`elapsed_us`) repeats an earlier decision, and what that had cost."""
     match decision:
         case {"elapsed_us": int(), "explanation": {"navigator": {"tokens": int(tokens), "cost_usd": cost}}}:
-            yield Spent(tokens, float(cost) if isinstance(cost, int | float) else None)
+            yield _spent(tokens, cost)
+
+
+def _spent(tokens: int, cost: object) -> Spent:
+    """What stored JSON says."""
+    return Spent(tokens, usd(cost) if isinstance(cost, int | float) else None)
 
 
 BUDGET = "Swarm-Budget"

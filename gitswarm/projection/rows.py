@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -31,6 +31,7 @@ from gitswarm.records.record import timestamp
 from gitswarm.records.routing import Decision
 from gitswarm.records.text import Spent
 
+KindT = TypeVar("KindT")
 Row = dict[str, Any]
 
 Known = Mapping[str, int | None]
@@ -125,8 +126,8 @@ class _Run:
     def add_to(self, rows: RunRows, known: set[str]) -> None:
         new = [commit for commit in self._events if commit not in known]
         steps = [self._steps[commit] for commit in new if commit in self._steps]
-        receipts = self._stored(steps, lambda record: record.execution.receipt)
-        evidence = self._stored(steps, lambda record: record.execution.evidence)
+        receipts = self._stored(steps, lambda record: record.execution.receipt, _receipt)
+        evidence = self._stored(steps, lambda record: record.execution.evidence, _evidence)
         contents = self._repository.objects.files_of([self._events[commit] for commit in new])
         rows.add("source", [*self._source.rows()])
         rows.add("runs", [self._run()])
@@ -166,12 +167,14 @@ class _Run:
     def _own(self, row: Row) -> Row:
         return {"run_id": self._layout.run_id, **row}
 
-    def _stored(self, records: list[StepRecord], path: Callable[[StepRecord], str]) -> list[Row]:
+    def _stored(
+        self, records: list[StepRecord], path: Callable[[StepRecord], str], read: Callable[[bytes], Row]
+    ) -> list[Row]:
         """A JSON file of each of them; {} where there is none."""
         contents = self._repository.objects.files_of([(record.tree, path(record)) for record in records])
         pairs = zip(records, contents, strict=True)
         return [
-            parsed(_object, content or b"{}", self._layout, f"{record.commit[:12]}:{path(record)}")
+            parsed(read, content or b"{}", self._layout, f"{record.commit[:12]}:{path(record)}")
             for record, content in pairs
         ]
 
@@ -218,7 +221,7 @@ class _Run:
             )
 
     def _evidence(self, record: StepRecord, evidence: Row) -> Row:
-        verdict, tests, report, diff = (evidence.get(name) or {} for name in ("verdict", "tests", "report", "diff"))
+        verdict, tests, report, diff = (evidence.get(name) or {} for name in _PARTS)
         return self._own(
             {
                 "commit": record.commit,
@@ -312,7 +315,34 @@ def _lines(content: bytes) -> list[bytes]:
 
 
 def _object(content: bytes) -> Row:
-    found = json.loads(content)
-    if not isinstance(found, dict):
-        raise ValueError("no object")  # noqa: TRY004 - as everything that is not what we wrote
+    try:
+        found = json.loads(content)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return _has(found, dict)
+
+
+def _has(value: object, kind: type[KindT]) -> KindT:
+    """
+    :raises ValueError: as everything that is not what we wrote.
+    """
+    if not isinstance(value, kind):
+        raise ValueError(f"no {kind.__name__}")  # noqa: TRY004
+    return value
+
+
+def _receipt(content: bytes) -> Row:
+    found = _object(content)
+    for call in _has(found.get("tool_calls", []), list):
+        _has(_has(call, dict).get("output", ""), str)
+    return found
+
+
+_PARTS = ("verdict", "tests", "report", "diff")
+
+
+def _evidence(content: bytes) -> Row:
+    found = _object(content)
+    parts = [_has(found.get(name) or {}, dict) for name in _PARTS]
+    _has(parts[-1].get("files", []), list)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from itertools import accumulate
+from math import isfinite, nan
 
 from msgspec import Struct
 
@@ -72,9 +73,10 @@ _UNKNOWN = "unknown"
 
 
 def usd(*amounts: float | None) -> float | None:
-    """The sum of amounts of US dollars, to six digits; None as soon as one of them is unknown."""
+    """The sum of amounts of US dollars, to six digits; None as soon as one is unknown, or the sum infinite."""
     known = [amount for amount in amounts if amount is not None]
-    return round(sum(known), _DIGITS) if len(known) == len(amounts) else None
+    total = sum(known) if len(known) == len(amounts) else nan
+    return round(total, _DIGITS) if isfinite(total) else None
 
 
 def written(amount: float | None) -> str:
@@ -88,7 +90,12 @@ def read(trailer: str) -> float | None:
 
     :raises ValueError: it is no amount.
     """
-    return None if trailer == _UNKNOWN else float(trailer)
+    if trailer == _UNKNOWN:
+        return None
+    amount = float(trailer)
+    if not isfinite(amount):
+        raise ValueError(f"{trailer} is no amount of US dollars")
+    return amount
 
 
 class Spent(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import isfinite
 from typing import Any, TypeVar
 
 import yaml
@@ -20,6 +21,10 @@ from gitswarm.records.record import Record
 
 _MOST_VALUES = 50_000
 _STRING, _SEQUENCE, _MAPPING = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
+_TIMESTAMP, *_OTHERS = (f"tag:yaml.org,2002:{kind}" for kind in ("timestamp", "binary", "set", "omap", "pairs"))
+_NOT_IN_JSON = (_TIMESTAMP, *_OTHERS)
+_MOST = 2**64
+"""Beyond it a whole number does not fit into what is stored."""
 _PLAIN_KEYS = (_STRING, *(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float")))
 _HALF_LETTER = lazy_re("[\ud800-\udfff]")
 
@@ -27,7 +32,18 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 
 class _Loader(Composer, CParser, SafeConstructor, Resolver):
-    """libyaml scans and parses, Python composes: libyaml's own composer crashes on what is nested too deeply."""
+    """libyaml scans and parses, Python composes: libyaml's own composer crashes on what is nested too deeply.
+
+    Only what JSON has too: a date is a text, and other tags are refused.
+    """
+
+    yaml_implicit_resolvers = {
+        first: [(tag, form) for tag, form in forms if tag != _TIMESTAMP]
+        for first, forms in Resolver.yaml_implicit_resolvers.items()
+    }
+    yaml_constructors = {
+        tag: construct for tag, construct in SafeConstructor.yaml_constructors.items() if tag not in _NOT_IN_JSON
+    }
 
     def __init__(self, text: str) -> None:
         CParser.__init__(self, text)
@@ -137,9 +153,14 @@ class _Reader(Struct):
         if node.tag == _STRING:
             return node.value
         try:
-            return self.loader.construct_object(node)
+            value = self.loader.construct_object(node)
         except ValueError as error:
-            raise _not_yaml(self.name, line, str(error)) from error
+            raise _not_yaml(self.name, line, str(error).partition(";")[0]) from error
+        if isinstance(value, int) and abs(value) >= _MOST:
+            raise _not_yaml(self.name, line, "a number with too many digits")
+        if isinstance(value, float) and not isfinite(value):
+            raise _not_yaml(self.name, line, f"'{node.value}' is no number that can be stored")
+        return value
 
 
 def validate(source: YamlSource, model: type[RecordT]) -> RecordT:

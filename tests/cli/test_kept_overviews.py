@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,3 +83,20 @@ def test_a_run_that_moves_while_it_is_read_is_read_again(project: Project, monke
         assert project.json("list")[0]["steps_executed"] == 1
     project.git("update-ref", branch, tip)
     assert project.json("list")[0]["steps_executed"] == 2
+
+
+def test_amounts_that_nobody_can_have_used_are_listed_and_are_json(project: Project) -> None:
+    """Their sums are no number of 64 bits, and no finite one."""
+    project.commit({".swarm/flows/one.yaml": FLOW})
+    entry = {"tokens": {"prompt": 2**63 - 1, "completion": 2**63 - 1}, "cost_usd": 1e308}
+    script = project.script(json.dumps({"steps": {"s1": entry, "s2": entry}}))
+    project.swarm("start", "one", "--script", script, "--allow-stub")
+
+    def refuse(word: str) -> None:
+        raise ValueError(word)
+
+    for command in (("list",), ("list",), ("status",), ("cost",), ("report", "--format", "json")):
+        line = command if "json" in command else (*command, "--json")
+        json.loads(project.swarm(*line).stdout, parse_constant=refuse)
+    (listed,) = project.json("list")
+    assert (listed["tokens"], listed["cost_usd"]) == (4 * (2**63 - 1), None)

@@ -67,8 +67,19 @@ def test_a_place_that_is_not_there_has_the_line_of_what_is_around_it() -> None:
         pytest.param("? [a]\n: b", "hello.yaml:1: not valid YAML: found unhashable key", id="list as key"),
         pytest.param("a: *gone", "hello.yaml:1: not valid YAML: found undefined alias", id="unknown alias"),
         pytest.param("id: a\nname: a\x07b", "hello.yaml:2: not valid YAML: ", id="control character"),
-        pytest.param("id: a\nwhen: 2020-13-45", "hello.yaml:2: not valid YAML: ", id="impossible date"),
-        pytest.param("id: a\nn: !!int one", "hello.yaml:2: not valid YAML: ", id="not a number"),
+        pytest.param(
+            "id: a\nn: .nan", "hello.yaml:2: not valid YAML: '.nan' is no number that can", id="not a number"
+        ),
+        pytest.param("id: a\nn: -.inf", "hello.yaml:2: not valid YAML: '-.inf' is no number", id="infinite"),
+        pytest.param("id: a\nn: 0x1" + "0" * 16, "hello.yaml:2: not valid YAML: a number with too", id="65 bits"),
+        pytest.param("id: a\nn: 0x1" + "0" * 9000, "hello.yaml:2: not valid YAML: a number with too", id="many bits"),
+        pytest.param("id: a\nn: 1" + "0" * 9000, "hello.yaml:2: not valid YAML: Exceeds the limit", id="many digits"),
+        pytest.param(
+            "id: a\nn: 1" + ":00" * 9000, "hello.yaml:2: not valid YAML: a number with too", id="of base 60"
+        ),
+        pytest.param("id: a\nn: !!binary aGk=", "hello.yaml:2: not valid YAML: could not determine", id="bytes"),
+        pytest.param("id: a\nn: !!set {a, b}", "hello.yaml:2: not valid YAML: could not determine", id="a set"),
+        pytest.param("id: a\nn: !!int one", "hello.yaml:2: not valid YAML: ", id="no number"),
         pytest.param("id: a\nsteps: &me [*me]", "hello.yaml:2: not valid YAML: ", id="a list in itself"),
         pytest.param("[" * 2000 + "]" * 2000, "hello.yaml:1: not valid YAML: nested", id="too deep"),
         pytest.param("[" * 200_000, "hello.yaml:1: not valid YAML: nested", id="far too deep"),
@@ -200,3 +211,12 @@ def test_aliases_that_multiply_are_refused_at_once() -> None:
     with pytest.raises(SpecError) as caught:
         parse_yaml("bomb.yaml", "\n".join(["l0: &l0 [x, x, x, x, x, x, x, x, x]", *levels]))
     assert "more than 50,000 values" in caught.value.problems[0]
+
+
+@pytest.mark.parametrize("date", ["2026-01-01", "2020-13-45", "2001-12-14t21:59:43.10-05:00"])
+def test_a_date_is_the_text_that_stands_there(date: str) -> None:
+    assert parse_yaml("hello.yaml", f"when: {date}\n{date}: key\nmerged: {{<<: {{a: {date}}}}}").data == {
+        "when": date,
+        date: "key",
+        "merged": {"a": date},
+    }

@@ -262,6 +262,7 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
     "ContextSection.instructions": test_instructions.test_which_files_count_is_configured_with_globs,
     "ContextSection.wisdom": test_wisdom.test_it_can_be_switched_off,
     "Step.operation": test_gate_and_deploy.test_a_merge_that_nothing_contradicts_is_landed,
+    "Flow.needs_task": test_program.test_an_own_flow_says_whether_it_needs_a_task,
     "Step.tests": test_closing_tests.test_each_suite_is_compared_with_itself,
     "Step.may_fail": test_closing_tests.test_a_command_that_may_fail_is_no_concern,
     "CommandsSection.tests": test_closing_tests.test_each_suite_is_compared_with_itself,

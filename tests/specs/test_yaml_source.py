@@ -109,7 +109,7 @@ def test_a_key_that_stands_twice_is_a_problem(text: str, problem: str) -> None:
 
 @table("text", ["", "# nothing\n", "- a\n- b\n", "word", "12"])
 def test_a_document_that_is_no_mapping_says_which_keys_are_expected(text: str) -> None:
-    keys = "id, title, charter, cross_cutting, on_complete, on_failure, utility, budget, steps"
+    keys = "id, title, charter, cross_cutting, on_complete, on_failure, utility, needs_task, budget, steps"
     assert problems_of(text) == [f"hello.yaml:1: expected a mapping with {keys}"]
 
 

@@ -84,12 +84,12 @@ class LastMessage(Struct, frozen=True):
     problem: str = ""
 
 
-def asked_at_the_end(schema: Mapping[str, JsonValue]) -> str:
-    """What stands behind the task."""
+def handoff_request(schema: Mapping[str, JsonValue]) -> str:
+    """The end of a prompt: the form of the handoff."""
     return f"When the work is over, your last message is the handoff and nothing else. {_form(schema)}"
 
 
-def asked_again(problem: str, schema: Mapping[str, JsonValue]) -> str:
+def repeated_request(problem: str, schema: Mapping[str, JsonValue]) -> str:
     return (
         f"The work of this step is over, and no tools are left. Your last message is no handoff: {problem}. Hand "
         "over now: from what you did and saw in this session, by the rules that you were given for its status. What "

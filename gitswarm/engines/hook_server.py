@@ -80,12 +80,12 @@ def _all_of(caller: socket.socket) -> bytes:
     """
     :raises ValueError: it is too much.
     """
-    asked = bytearray()
+    raw = bytearray()
     while chunk := caller.recv(_CHUNK):
-        asked += chunk
-        if len(asked) > _QUESTION_BYTES:
+        raw += chunk
+        if len(raw) > _QUESTION_BYTES:
             raise ValueError("the question is too long")
-    return bytes(asked)
+    return bytes(raw)
 
 
 HOOK_S = 60
@@ -107,7 +107,7 @@ def hook_command(socket: Path, depth: int) -> str:
     return shlex.join((sys.executable, "-I", "-S", hook_client.__file__, str(socket), str(owner)))
 
 
-def asked_call(question: Question) -> tuple[str, Mapping[str, JsonValue]] | Deny:
+def hook_call(question: Question) -> tuple[str, Mapping[str, JsonValue]] | Deny:
     """The tool and the input that a hook asks about."""
     tool, given = question.get("tool_name"), question.get("tool_input")
     if isinstance(tool, str) and isinstance(given, dict):

@@ -100,8 +100,8 @@ def discover(env: Mapping[str, str], folder: Path) -> RepositoryPaths:
     :raises UnsupportedRepositoryError: git-swarm cannot work on it; the message says why.
     """
     git = Git(scrubbed(env))
-    asked = ("--is-inside-work-tree", "--show-object-format", "--git-dir", "--git-common-dir", "--show-toplevel")
-    done = git.run("rev-parse", "--path-format=absolute", *asked, cwd=folder)
+    options = ("--is-inside-work-tree", "--show-object-format", "--git-dir", "--git-common-dir", "--show-toplevel")
+    done = git.run("rev-parse", "--path-format=absolute", *options, cwd=folder)
     inside, object_format, *paths = [*done.stdout.split(b"\n")[:-1], b"", b""]
     # Where there is no work tree git ends with an error, behind the other answers.
     if not inside or (done.returncode != 0 and inside != b"false"):

@@ -104,8 +104,8 @@ def bring_commits_back(repository: RepositoryReader, printed: bytes) -> None:
 
 def missing_objects(repository: RepositoryReader, wanted: Collection[str]) -> list[str]:
     """Ids of those that are not here."""
-    asked = "".join(f"{each}\n" for each in wanted).encode()
-    listed = repository.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines() if asked else []
+    stdin = "".join(f"{each}\n" for each in wanted).encode()
+    listed = repository.git.output("cat-file", "--batch-check", stdin=stdin).decode().splitlines() if stdin else []
     return [line.partition(" ")[0] for line in listed if line.endswith(" missing")]
 
 

@@ -73,8 +73,8 @@ class ArchiveStore(Struct, frozen=True):
         """
         git, layout = self.repository.git, RunLayout(overview.run_id)
         tips = sorted(set(refs.values()))
-        asked = "".join(f"{tip}\n" for tip in tips).encode()
-        kinds = git.output("cat-file", "--batch-check=%(objecttype)", stdin=asked).decode().split("\n")
+        stdin = "".join(f"{tip}\n" for tip in tips).encode()
+        kinds = git.output("cat-file", "--batch-check=%(objecttype)", stdin=stdin).decode().split("\n")
         for tip, kind in zip(tips, kinds, strict=False):
             if kind != "commit":
                 name = next(name for name, value in refs.items() if value == tip)
@@ -88,8 +88,8 @@ class ArchiveStore(Struct, frozen=True):
                 f"the refs of {layout.run_id} reach more than {_MOST_COMMITS:,} commits that no other ref has",
                 hint=f"git for-each-ref refs/swarm/{layout.run_id}",
             )
-        asked = "".join(f"{commit_id}\n" for commit_id in parents).encode()
-        printed = git.output("cat-file", "--batch", stdin=asked) if parents else b""
+        stdin = "".join(f"{commit_id}\n" for commit_id in parents).encode()
+        printed = git.output("cat-file", "--batch", stdin=stdin) if parents else b""
         # Each begins with `tree ` and its id.
         trees = "".join(
             f"040000 tree {content[5:45].decode()}\t{own}\n" for own, content in printed_objects(printed).items()

@@ -101,13 +101,13 @@ def find_step(repository: RepositoryReader, state: RunState, text: str | None) -
                 f"{state.layout.run_id} has no step '{text}': that is a run", hint=f"git swarm log {runs[0].run_id}"
             )
         raise NotFoundError(
-            f"{state.layout.run_id} has no step '{text}' ({_what_there_is(steps, text)})",
+            f"{state.layout.run_id} has no step '{text}' ({_suggestion(steps, text)})",
             hint=f"git swarm log {state.layout.run_id}",
         )
     return found
 
 
-def _what_there_is(steps: tuple[StepRecord, ...], text: str) -> str:
+def _suggestion(steps: tuple[StepRecord, ...], text: str) -> str:
     """How many steps, or iterations of that one; the nearest name; else all names."""
     name = text.partition("@")[0]
     if text.removeprefix("#").isdigit():

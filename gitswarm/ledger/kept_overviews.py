@@ -148,8 +148,8 @@ def lease_commits(repository: RepositoryReader, wanted: Collection[str]) -> dict
 
 
 def read_objects(repository: RepositoryReader, wanted: Collection[str], kind: str) -> dict[str, bytes]:
-    asked = "".join(f"{each}\n" for each in wanted).encode()
-    printed = repository.git.output("cat-file", "--batch", "--buffer", stdin=asked)
+    stdin = "".join(f"{each}\n" for each in wanted).encode()
+    printed = repository.git.output("cat-file", "--batch", "--buffer", stdin=stdin)
     return true_objects(printed_objects(printed), wanted, kind)
 
 

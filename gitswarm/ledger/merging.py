@@ -39,8 +39,8 @@ def recorded_landings(repository: Repository, where: Sequence[str], run: str, si
     :param since: a commit in whose history there can be none, for the run began there.
     :raises GitFailedError: git could not look.
     """
-    asked = ("--topo-order", "-z", _FORMAT, "--fixed-strings", f"--grep={LANDED}: {run} ")
-    listed = repository.git.output("log", *asked, *where, f"^{since}", "--")
+    words = ("--topo-order", "-z", _FORMAT, "--fixed-strings", f"--grep={LANDED}: {run} ")
+    listed = repository.git.output("log", *words, *where, f"^{since}", "--")
     found = []
     for entry in listed.decode(errors="replace").split("\0"):
         commit, parents, committer, values = [*entry.strip("\n").split("\x01"), "", "", ""][:4]

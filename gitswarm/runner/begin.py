@@ -37,7 +37,7 @@ from gitswarm.runner.containing import mention_sandbox, sandbox_for
 from gitswarm.runner.deciding.decision_facts import mention_navigator
 from gitswarm.runner.deciding.route import decide_next, enter_at
 from gitswarm.runner.run import carry_on
-from gitswarm.runner.run_engines import Engines, asked_engines, build_engines, refuse_impossible
+from gitswarm.runner.run_engines import Engines, build_engines, engines_of, refuse_impossible
 from gitswarm.runner.run_processes import MARKER, Requests, process_mark
 from gitswarm.runner.run_session import DiscreetObserver, FrozenSpecs, RunContext, Session, push_to_hub
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
@@ -103,8 +103,8 @@ def refuse_run(repository: Repository, new: NewRun, context: RunContext) -> list
     :raises SwarmError: what stands in the way of this run; nothing exists yet.
     """
     settings, specs = new.spec.settings, new.specs
-    asked = asked_engines(settings, specs.flows.values(), specs.sidequests.values())
-    warnings = refuse_impossible(settings, asked, _engines(new, context), context)
+    choices = engines_of(settings, specs.flows.values(), specs.sidequests.values())
+    warnings = refuse_impossible(settings, choices, _engines(new, context), context)
     if new.spec.settings.policy.sandbox == "require":
         sandbox_for(new.spec.settings.policy, context.env)
     refuse_unready(repository)
@@ -279,19 +279,19 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord | None, op
             hint=f"fork at the step before it: git swarm log {state.layout.run_id}",
         )
     spec = run_spec(repository, state)
-    settings, asked = spec.settings, options.engines
-    if asked is not None:
-        is_other = asked.default_engine.engine != settings.default_engine.engine
+    settings, others = spec.settings, options.engines
+    if others is not None:
+        is_other = others.default_engine.engine != settings.default_engine.engine
         settings = replace(
             settings,
-            default_engine=asked.default_engine,
+            default_engine=others.default_engine,
             flow_engines={},
             step_engines={},
-            engines={**settings.engines, **asked.engines},
+            engines={**settings.engines, **others.engines},
             model=None if is_other else settings.model,
         )
     specs = read_frozen(repository, state.layout, repository.objects.commit(state.run_commit).tree)
-    if asked is not None and not asked_engines(settings, specs.flows.values(), specs.sidequests.values()):
+    if others is not None and not engines_of(settings, specs.flows.values(), specs.sidequests.values()):
         raise UsageError(
             f"no step of {state.layout.run_id} has an agent: another engine changes nothing",
             hint=f"git swarm fork {at.step if at else 'STEP'} --run {state.layout.run_id}",

@@ -22,7 +22,7 @@ from gitswarm.runner.landing.approve import accept_concerns, allow_secrets
 from gitswarm.runner.open_run import OpenRun, open_run
 from gitswarm.runner.operations.forge.feedback import hand_in
 from gitswarm.runner.run import carry_on, end_run, ending_at
-from gitswarm.runner.run_engines import asked_engines, refuse_impossible
+from gitswarm.runner.run_engines import engines_of, refuse_impossible
 from gitswarm.runner.run_processes import Request
 from gitswarm.runner.run_session import RunContext, Session, push_to_hub
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
@@ -68,7 +68,7 @@ def _resume(opened: OpenRun, options: ResumeOptions) -> Resumed:
     if state.end is RunStatus.SUCCEEDED:
         return _complete(session, state, adopt=options.adopt)
     settings, specs = session.spec.settings, session.specs
-    asked_of = asked_engines(settings, specs.flows.values(), specs.sidequests.values())
+    asked_of = engines_of(settings, specs.flows.values(), specs.sidequests.values())
     refuse_impossible(settings, asked_of, session.engines, context)
     if options.approve and not waits_for_approval(session, state):
         raise SwarmError(f"{run} has no proposal that waits for approval", hint=f"git swarm resume {run}")

@@ -96,10 +96,10 @@ def _opened(
     return adapter.open(choice.mode, setup)
 
 
-def asked_engines(
+def engines_of(
     settings: FrozenSettings, flows: Iterable[Flow], sidequests: Iterable[Sidequest]
 ) -> list[EngineChoice]:
-    """The engines that the run really asks.
+    """The engines that execute the steps of agents.
 
     :param flows, sidequests: that it may enter; of a sidequest count the steps that have an engine of their own.
     """
@@ -109,10 +109,10 @@ def asked_engines(
     return list({choice.key: choice for choice in found}.values())
 
 
-def notices(settings: FrozenSettings, asked: Sequence[EngineChoice], machine: RunContext) -> list[str]:
+def notices(settings: FrozenSettings, choices: Sequence[EngineChoice], machine: RunContext) -> list[str]:
     """What the engines of a run tell people before it, each line once."""
     found = []
-    for choice in asked:
+    for choice in choices:
         if choice.mode != STUB:
             adapter = _adapter_with(choice)
             setup = engine_setup(adapter, choice, settings, machine, lambda _model: None)
@@ -121,18 +121,18 @@ def notices(settings: FrozenSettings, asked: Sequence[EngineChoice], machine: Ru
 
 
 def refuse_impossible(
-    settings: FrozenSettings, asked: Sequence[EngineChoice], engines: Engines, machine: RunContext
+    settings: FrozenSettings, choices: Sequence[EngineChoice], engines: Engines, machine: RunContext
 ) -> list[str]:
     """What a person should know of the programs that the run can be executed with, each line once.
 
-    :param asked: where the run asks none, the default mode has to exist all the same.
+    :param choices: where there is none, the default mode has to exist all the same.
     :raises UsageError: an engine or mode that does not exist in this version.
     :raises EngineMissingError: what it needs is not on this machine.
     """
-    if not asked:
+    if not choices:
         _adapter_with(settings.default_engine)
     newer = []
-    for choice in asked:
+    for choice in choices:
         adapter = _adapter_with(choice)
         if choice.mode == STUB:
             continue

@@ -151,10 +151,10 @@ def may_hold_runs(users: UsersGit, name: str, url: str) -> bool:
     """Whether the guard would let a run go to this remote; asked of the guard itself, installed or not."""
     lease = f"lease {EMPTY_TREE} refs/swarm/run/lease {'0' * len(EMPTY_TREE)}\n"
     guard = ["sh", str(bundled("hooks") / HOOK), name, url]
-    asked = subprocess.run(
+    done = subprocess.run(
         guard, cwd=users.folder, env=users.own_env, input=lease.encode(), capture_output=True, check=False
     )
-    return asked.returncode == 0
+    return done.returncode == 0
 
 
 def dispatch_folder(repository: Repository) -> Path:

@@ -215,8 +215,8 @@ def submit(
         raise UsageError("name the system that is to execute them", hint=f"{again} --issues FILE")
     refuse_both(runs, issues, again)
     refuse_unready(on, image, secret, is_given=not print_only)
-    asked = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
-    usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
+    options = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
+    usual = StartOptions(None, flow or DEFAULT_FLOW, *options)  # as its fields come
     repository = repository_here()
     refuse_agent(os.environ, "fleet submit", repository.common_dir)
     entries = planned_entries(repository, issues, usual)

@@ -39,7 +39,7 @@ from gitswarm.runner.begin import create_run
 from gitswarm.runner.hub.queue import MOST_ATTEMPTS, Queue, is_given_up, is_open, put_in_queue, read_for
 from gitswarm.runner.hub.transfer import pull_run
 from gitswarm.runner.open_run import open_run
-from gitswarm.runner.run_engines import asked_engines
+from gitswarm.runner.run_engines import engines_of
 from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.runner.specs import read_frozen
 from gitswarm.runner.undo.discard import discard_run
@@ -312,8 +312,8 @@ class Fleet(Struct):
 
 def providers_of(spec: RunSpec, specs: FrozenSpecs) -> frozenset[str]:
     """The providers of the models that a run may ask; the stub asks none."""
-    asked = asked_engines(spec.settings, specs.flows.values(), specs.sidequests.values())
-    return frozenset(choice.provider for choice in asked if choice.mode != STUB)
+    choices = engines_of(spec.settings, specs.flows.values(), specs.sidequests.values())
+    return frozenset(choice.provider for choice in choices if choice.mode != STUB)
 
 
 def providers_of_run(repository: Repository, remote: Remote, layout: RunLayout) -> frozenset[str]:

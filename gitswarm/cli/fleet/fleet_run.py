@@ -110,8 +110,8 @@ def run(
     tls = Tls(tls_ca, tls_cert, tls_key)
     if scheduler is not None:
         checked_tls(scheduler, tls, "git swarm fleet run --scheduler ")
-    asked = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
-    usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
+    options = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
+    usual = StartOptions(None, flow or DEFAULT_FLOW, *options)  # as its fields come
     rooms = _rooms(at_once or ())
     limit = budget_of_options(max_cost, None, None).get("cost_usd")
     repository = repository_here()

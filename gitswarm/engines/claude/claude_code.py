@@ -97,13 +97,13 @@ def _bundled() -> Path | None:
 
 def _checked(path: Path, env: Mapping[str, str]) -> Program:
     limits = CommandLimits(_VERSION_S, output_bytes=4_000)
-    asked = run_shell(f"exec {shlex.quote(str(path))} --version", cwd=path.parent, env=env, limits=limits)
-    if asked.ending is not Ending.EXITED:
-        return Program(None, problem=f"{path} does not print its version ({asked.error})", advice=_OTHERWISE)
-    found = _VERSION.search(asked.output)
-    if found is None or asked.exit_code != 0:
-        version_line = " ".join(asked.output.split())[:80]
-        how = f"exit code {asked.exit_code}, {version_line!r}"
+    run = run_shell(f"exec {shlex.quote(str(path))} --version", cwd=path.parent, env=env, limits=limits)
+    if run.ending is not Ending.EXITED:
+        return Program(None, problem=f"{path} does not print its version ({run.error})", advice=_OTHERWISE)
+    found = _VERSION.search(run.output)
+    if found is None or run.exit_code != 0:
+        version_line = " ".join(run.output.split())[:80]
+        how = f"exit code {run.exit_code}, {version_line!r}"
         return Program(None, problem=f"{path} does not print its version ({how})", advice=_OTHERWISE)
     version = ".".join(found.groups())
     if tuple(int(part) for part in found.groups()) < MINIMUM:

@@ -164,23 +164,23 @@ class ClaudeEngine(Struct, frozen=True):
 
     @contextmanager
     def _prepared(
-        self, asked: StepRequest | RouteTerms, recorder: Recorder, options: Callable[[Path, Path], SessionOptions]
+        self, request: StepRequest | RouteTerms, recorder: Recorder, options: Callable[[Path, Path], SessionOptions]
     ) -> Iterator[SessionOptions | EngineOutcome]:
         """A session with a folder of its own while the block lasts, and in the transcript what the program adds to
         its prompt; or why there can be no session.
 
         :param options: makes it from its program and its folder.
         """
-        program = self.find_program(self.profile.environment(asked.env))
+        program = self.find_program(self.profile.environment(request.env))
         if program.path is None or program.problem is not None:
             yield EngineOutcome(kind="engine_missing", detail=program.message)
             return
         recorder.note("system", self.profile.additions(program.version))
-        with session_folder(asked.scratch) as folder:
+        with session_folder(request.scratch) as folder:
             made = options(program.path, folder)
-            confined = not isinstance(asked.containment, Uncontained)
-            with asked.containment.served():
-                yield confined_options(made, asked.containment) if confined else made
+            confined = not isinstance(request.containment, Uncontained)
+            with request.containment.served():
+                yield confined_options(made, request.containment) if confined else made
 
     def _phases(self, start: Callable[[], Conversation]) -> Phases:
         return Phases(self.transport, start, self.profile.settings.attempts, self.profile.retry_wait_s)

@@ -39,7 +39,7 @@ from gitswarm.engines.claude.messages import (
 from gitswarm.engines.claude.session_outcome import FinalState, Phase, outcome_of
 from gitswarm.engines.claude.transports import SessionOptions, Transport
 from gitswarm.engines.handoff import encodable, encodable_input
-from gitswarm.engines.hook_server import Answer, Question, asked_call, judged, pre_tool_use_answer
+from gitswarm.engines.hook_server import Answer, Question, hook_call, judged, pre_tool_use_answer
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.process_table import end_processes_with
 from gitswarm.records.budget import time_words
@@ -246,10 +246,10 @@ class HookPolicy(Struct):
         return pre_tool_use_answer(verdict)
 
     def _verdict(self, question: Question) -> Verdict:
-        asked = asked_call(question)
-        if isinstance(asked, Deny):
-            return asked
-        tool, given = asked
+        call = hook_call(question)
+        if isinstance(call, Deny):
+            return call
+        tool, given = call
         if tool == RESULT_TOOL:
             return Allow()
         if tool in SUBAGENT_TOOLS and question.get("agent_id"):

@@ -98,10 +98,10 @@ def _listen(process: subprocess.Popen[bytes], prompt: str, on_event: OnEvent) ->
     complaints.start()
     # `client_composed`: the prompt is made by a program, so `/x` is no command and `@x` is no file in it.
     content: dict[str, JsonValue] = {"role": "user", "content": prompt}
-    asked = {"type": "user", "message": content, "parent_tool_use_id": None, "client_composed": True}
-    pour(process, json.dumps(asked) + "\n")
-    with cast("IO[bytes]", process.stdout) as told:
-        while line := told.readline(LINE_BYTES):  # what is longer comes in pieces, which are noise
+    user_message = {"type": "user", "message": content, "parent_tool_use_id": None, "client_composed": True}
+    pour(process, json.dumps(user_message) + "\n")
+    with cast("IO[bytes]", process.stdout) as output:
+        while line := output.readline(LINE_BYTES):  # what is longer comes in pieces, which are noise
             for message in read_line(line):
                 on_event(message)
     exit_code = process.wait()

@@ -73,9 +73,9 @@ def find_codex(setup: EngineSetup, env: Mapping[str, str]) -> Program:
     path = _native(chosen)
     line = f"exec {shlex.quote(str(path))} --version"
     with tempfile.TemporaryDirectory() as home:  # it writes into its home even to say that
-        asked = run_shell(line, cwd=Path(home), env={**env, "CODEX_HOME": home}, limits=CommandLimits(_VERSION_S))
-    found = _VERSION.search(asked.output)
-    if asked.exit_code != 0 or found is None:
+        run = run_shell(line, cwd=Path(home), env={**env, "CODEX_HOME": home}, limits=CommandLimits(_VERSION_S))
+    found = _VERSION.search(run.output)
+    if run.exit_code != 0 or found is None:
         return Program(path, problem=f"{path} does not say which version of codex it is", advice=CodexAdapter.install)
     version = ".".join(found.groups())
     if tuple(map(int, found.groups())) < _MINIMUM:

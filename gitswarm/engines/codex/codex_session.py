@@ -16,7 +16,7 @@ from gitswarm.engines.adapter import Prices
 from gitswarm.engines.agent_process import AgentProcess
 from gitswarm.engines.agent_session import token_cost, used_up
 from gitswarm.engines.base import StepRequest
-from gitswarm.engines.hook_server import Answer, Question, asked_call, judged, pre_tool_use_answer, undecided
+from gitswarm.engines.hook_server import Answer, Question, hook_call, judged, pre_tool_use_answer, undecided
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import OutcomeKind, Tokens
@@ -93,7 +93,7 @@ class CodexSession:
                 self.model = str(question.get("model") or self.model)
                 self._count()
                 verdict: Verdict
-                match asked_call(question):
+                match hook_call(question):
                     case Deny() as verdict:
                         pass
                     case tool, given:

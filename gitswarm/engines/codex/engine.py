@@ -174,7 +174,7 @@ def _config(request: StepRequest, folder: Path, env: Mapping[str, str]) -> str:
     terminal, and what runs besides the session has no owner."""
     # To codex every other end of a hook than exit code 2 and a reason is a yes.
     hook = f"{hook_command(folder / 'gate', request.containment.depth)} || {{ echo denied >&2; exit 2; }}"
-    asked = f'{{ type = "command", command = {_toml(hook)}, timeout = {HOOK_S} }}'
+    hook_entry = f'{{ type = "command", command = {_toml(hook)}, timeout = {HOOK_S} }}'
     no_shell = bool(request.terms.tools) and "Bash" not in request.terms.tools
     off = ("apps", "goals", "image_generation", "memories", "plugins", "shell_snapshot", "sleep_tool", "view_image")
     config: dict[str, JsonValue] = {
@@ -212,7 +212,7 @@ def _config(request: StepRequest, folder: Path, env: Mapping[str, str]) -> str:
     if (model := named_model(request.model)) is not None:
         config["model"] = model
     lines = [f"{name} = {_toml(value)}" for name, value in config.items()]
-    return "\n".join([*lines, f"hooks.PreToolUse = [{{ hooks = [{asked}] }}]", ""])
+    return "\n".join([*lines, f"hooks.PreToolUse = [{{ hooks = [{hook_entry}] }}]", ""])
 
 
 def _toml(value: JsonValue) -> str:

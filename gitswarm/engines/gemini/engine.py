@@ -36,9 +36,9 @@ from gitswarm.engines.gemini.settings_home import SettingsHome, arguments, as_pr
 from gitswarm.engines.handoff import (
     MOST_ASKED,
     LastMessage,
-    asked_again,
-    asked_at_the_end,
+    handoff_request,
     read_last_message,
+    repeated_request,
 )
 from gitswarm.engines.hook_server import serve_hooks
 from gitswarm.engines.recorder import Recorder
@@ -97,7 +97,7 @@ class GeminiEngine(Struct, frozen=True):
     ) -> tuple[EngineOutcome, LastMessage]:
         """The work, and its handoff as often as it has to be asked for."""
         terms = request.terms
-        text = f"{request.prompt.user}\n\n{asked_at_the_end(terms.output_schema)}"
+        text = f"{request.prompt.user}\n\n{handoff_request(terms.output_schema)}"
         work = session.prompt(
             SessionPrompt(text, terms.tools or USUAL_TOOLS, terms.max_turns, terms.max_tokens, terms.max_cost_usd),
             SessionLimits.of_step(request, started, self.settings.step_timeout),
@@ -109,7 +109,7 @@ class GeminiEngine(Struct, frozen=True):
         while last.handoff is None and asked < MOST_ASKED:
             asked += 1
             problem = last.problem if work.kind == "ok" or asked > 1 else "there were no turns left for one"
-            question = asked_again(problem, terms.output_schema)
+            question = repeated_request(problem, terms.output_schema)
             session.recorder.note("user", question)
             final = session.prompt(SessionPrompt(question), limits)
             again = _record_last_message(session, final)
@@ -151,26 +151,26 @@ class GeminiEngine(Struct, frozen=True):
 
     @contextmanager
     def _session(
-        self, asked: StepRequest | RouteTerms, recorder: Recorder, system: str, is_over: threading.Event
+        self, request: StepRequest | RouteTerms, recorder: Recorder, system: str, is_over: threading.Event
     ) -> Iterator[GeminiSession | EngineOutcome]:
         """A session with a home while the block lasts; or why there can be none."""
-        env = self.setup.environment(asked.env)
+        env = self.setup.environment(request.env)
         program = find_program(self.setup.access.cli, env)
         if program.path is None or program.problem is not None:
             yield EngineOutcome(kind="engine_missing", detail=program.message)
             return
         recorder.note("system", f"Gemini CLI {program.version} adds: {_ADDITIONS}.")
-        with session_folder(asked.scratch) as folder:
+        with session_folder(request.scratch) as folder:
             (folder / "1").mkdir()
             yield GeminiSession(
                 home=SettingsHome(folder / "1", program.path, self.settings.attempts),
-                context=SessionContext(asked.worktree, asked.containment, is_over),
+                context=SessionContext(request.worktree, request.containment, is_over),
                 env=env,
-                decide=asked.decide,
+                decide=request.decide,
                 recorder=recorder,
-                price=lambda used: self._price(asked.model, used),
+                price=lambda used: self._price(request.model, used),
                 system=system,
-                model=named_model(asked.model),
+                model=named_model(request.model),
             )
 
 

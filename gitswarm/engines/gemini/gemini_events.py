@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gitswarm.engines.agent_session import died, may_pass
 from gitswarm.engines.gemini.settings_home import TOOLS
 from gitswarm.engines.handoff import as_input, as_text, encodable_input
-from gitswarm.engines.hook_server import Answer, Question, asked_call, judged
+from gitswarm.engines.hook_server import Answer, Question, hook_call, judged
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import EngineOutcome
@@ -50,10 +50,10 @@ class GeminiHookPolicy(Struct):
 
     def answer(self, question: Question) -> Answer:
         """Answers a hook. Never raises."""
-        asked = asked_call(question)
-        if isinstance(asked, Deny):
-            return _hook_answer(asked)
-        tool, given = asked
+        call = hook_call(question)
+        if isinstance(call, Deny):
+            return _hook_answer(call)
+        tool, given = call
         if question.get("hook_event_name") != "BeforeTool":
             if _has_failed(question.get("tool_response")):
                 self.failed.append(encodable_input(given))

@@ -35,7 +35,7 @@ from gitswarm.routing.macro import GATE
 from gitswarm.runner.containing import contained_alone
 from gitswarm.runner.deciding.preflight import diverged, limit_reached
 from gitswarm.runner.onto_branch import finished
-from gitswarm.runner.run_engines import asked_engines, flow_choice, notices
+from gitswarm.runner.run_engines import engines_of, flow_choice, notices
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.read_artifacts import read_decision
 from gitswarm.runner.step.request import agent_environment
@@ -299,8 +299,8 @@ def mention_navigator(session: Session) -> None:
     """What keeps a run of agents without the navigator that its mode asks for."""
     spec, specs = session.spec, session.specs
     if spec.routing_mode is not RoutingMode.DETERMINISTIC_ONLY:
-        asked = asked_engines(spec.settings, specs.flows.values(), specs.sidequests.values())
-        for line in notices(spec.settings, asked, session.context):
+        choices = engines_of(spec.settings, specs.flows.values(), specs.sidequests.values())
+        for line in notices(spec.settings, choices, session.context):
             session.context.observer.notice(line)
 
 

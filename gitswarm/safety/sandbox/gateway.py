@@ -32,8 +32,8 @@ LOCAL = "localhost,127.0.0.1,::1"
 
 def is_allowed(host: str, port: int, rules: Iterable[str]) -> bool:
     """A rule without a port means every port; one that begins with `*.` every host below, not the host itself."""
-    asked = _plain(host)
-    return asked != "" and any(_fits(asked, port, rule) for rule in rules)
+    wanted = _plain(host)
+    return wanted != "" and any(_fits(wanted, port, rule) for rule in rules)
 
 
 def local_ports(rules: Iterable[str]) -> tuple[int, ...]:
@@ -47,13 +47,13 @@ def refusal(host: str, port: int) -> str:
     return f"{REFUSED}{_STRANGE.sub('?', host)[:253]}:{port}"
 
 
-def _fits(asked: str, port: int, rule: str) -> bool:
+def _fits(wanted: str, port: int, rule: str) -> bool:
     host, only = _parts(rule)
     if only is not None and only != port:
         return False
     if host.startswith("*."):
-        return asked.endswith(host[1:]) and asked != host[1:]
-    return asked == host or (asked in _LOOPBACK and host in _LOOPBACK)
+        return wanted.endswith(host[1:]) and wanted != host[1:]
+    return wanted == host or (wanted in _LOOPBACK and host in _LOOPBACK)
 
 
 def _parts(rule: str) -> tuple[str, int | None]:

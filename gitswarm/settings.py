@@ -21,7 +21,7 @@ from gitswarm.engines.registry import BrokenEngineError, adapter_of, is_known, u
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.globs import INSTRUCTION_FILES
 from gitswarm.records.json_value import JsonValue
-from gitswarm.records.mistakes import Location, Mistake, MistakesError
+from gitswarm.records.mistakes import Mistake, MistakesError
 from gitswarm.records.record import AtLeastOne, Count, Record, extended, short_form
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
@@ -48,20 +48,25 @@ KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
 _PLAIN_KEYS = {"default", "flows", "steps"}
 
 
+def _known(name: object) -> object:
+    if isinstance(name, str) and not is_known(name):
+        raise ValueError(unknown_engine(name))
+    return name
+
+
+EngineName = Annotated[str, short_form(_known)]
+
+
 class EnginesSection(Record):
     """`default`, `flows`, `steps`: which engine executes what. Beside them each engine has a section of its own."""
 
-    default: str = id_of(DEFAULT)
-    flows: dict[str, str] = {}
-    steps: dict[str, str] = {}
+    default: EngineName = id_of(DEFAULT)
+    flows: dict[str, EngineName] = {}
+    steps: dict[str, EngineName] = {}
 
     def __post_init__(self) -> None:
-        tables = (("flows", self.flows), ("steps", self.steps))
-        named: dict[Location, str] = {("default",): self.default}
-        named |= {(table, key): name for table, chosen in tables for key, name in chosen.items()}
-        wrong = [Mistake(location, unknown_engine(name)) for location, name in named.items() if not is_known(name)]
-        if wrong:
-            raise MistakesError(wrong)
+        for name in (self.default, *self.flows.values(), *self.steps.values()):
+            _known(name)
 
     @property
     def sections(self) -> dict[str, EngineSection]:

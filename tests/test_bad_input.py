@@ -365,6 +365,60 @@ def test_a_bad_git_configuration_is_refused_with_its_name(
     assert lines[0].startswith(f"git-swarm: {problem}")
 
 
+def test_an_unknown_engine_is_named_beside_every_other_mistake(project: Project) -> None:
+    text = (
+        "engines:\n  default: claud\n  steps: {a: cdex}\n  claude: {mode: clii, x: 1}\nbudget: {max_cost_usd: five}\n"
+    )
+    project.commit({".swarm/config.yaml": text})
+    lines = refused(project, "start", "build").splitlines()
+    assert [line.removeprefix("git-swarm: .swarm/config.yaml:").partition(" (")[0] for line in lines[:-1]] == [
+        "2: engines.default: unknown engine 'claud'",
+        "3: engines.steps.a: unknown engine 'cdex'",
+        "4: unknown key 'engines.claude.x'",
+        "4: engines.claude.mode: there is no mode 'clii'",
+        "5: budget.max_cost_usd: 'five' is no number",
+    ]
+
+
+UNSET = (
+    "git swarm config --unset budget.max_cost_usd",
+    "git config --unset-all swarm.egnines.default",
+    "git swarm config --unset policy.human",
+)
+
+
+def test_every_entry_of_git_configuration_that_is_wrong_is_named_with_what_unsets_it(project: Project) -> None:
+    for key in ("swarm.budget.maxCostUsd", "swarm.egnines.default", "swarm.policy.human"):
+        project.git("config", key, "x")
+    lines = refused(project, "start", "build").splitlines()
+    assert [line.partition(" (")[0] for line in lines] == [
+        "git-swarm: git config: budget.max_cost_usd: 'x' is no number",
+        "git-swarm: git config: unknown key 'swarm.egnines.default'",
+        "git-swarm: git config: policy.human: 'x' is not an allowed value",
+        f"hint: {' && '.join(UNSET)}",
+    ]
+
+
+def test_conditions_of_a_flow_and_a_sidequest_are_looked_at_whatever_else_is_wrong(project: Project) -> None:
+    step = "id: a, station: fixer, routing: {kind: branch, when: [{if: evidence.tets, next: a}]}"
+    quest = "id: q\ntitle: Q\ntriggers: [{kind: condition, if: run.flw == 1}]\nsteps: [{id: a, station: nobody}]\n"
+    texts = {
+        "flows/shape.yaml": f"id: shape\nsteps:\n  - {{{step}}}\n  - {{id: b, staton: fixer}}\n",
+        "flows/graph.yaml": f"id: graph\nsteps:\n  - {{{step}}}\n  - {{id: b, station: nobody}}\n",
+        "sidequests/q.yaml": quest,
+    }
+    project.write({f".swarm/{name}": text for name, text in texts.items()})
+    lines = refused(project, "flows", "validate").splitlines()
+    assert [line.removeprefix("git-swarm: .swarm/").partition(" (")[0] for line in lines[:-1]] == [
+        "flows/graph.yaml:3: 'evidence.tets': no field 'tets' in evidence",
+        "flows/graph.yaml:4: unknown station 'nobody'",
+        "flows/shape.yaml:3: 'evidence.tets': no field 'tets' in evidence",
+        "flows/shape.yaml:4: unknown key 'steps.1.staton'",
+        "sidequests/q.yaml:3: 'run.flw == 1': no field 'flw' in run",
+        "sidequests/q.yaml:4: unknown station 'nobody'",
+    ]
+
+
 # --- repositories -----------------------------------------------------------------------------------------------
 
 

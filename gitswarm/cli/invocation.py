@@ -49,13 +49,16 @@ def _loaded(repository: Repository, team: str | None) -> Config:
     """
     :raises SpecError: it is wrong; an entry of git's configuration with the command that unsets it.
     """
-    from gitswarm.settings import load_config
+    from gitswarm.settings import load_config, readable_parts
     from gitswarm.settings_personal import EntryError
 
     try:
         return load_config(team, repository.config("swarm."))
     except EntryError as error:
-        raise SpecError(error.problems, hint=unset_hint(repository, error)) from error
+        _team, _entries, wrong = readable_parts(team, repository.config("swarm."))
+        problems = [problem for each in wrong for problem in each.problems]
+        hint = " && ".join(dict.fromkeys(unset_hint(repository, each) for each in wrong))
+        raise SpecError(problems, hint=hint) from error
 
 
 def unset_hint(repository: Repository, error: SpecError) -> str:

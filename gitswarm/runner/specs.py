@@ -28,13 +28,13 @@ from gitswarm.routing.macro import DEPLOY, RESET
 from gitswarm.routing.sidequests import pattern_problem
 from gitswarm.runner.prompts import prompt_problems
 from gitswarm.runner.run_session import FrozenSpecs
-from gitswarm.specs.flow import Branch, Flow
+from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import DETOUR_TEMPLATE, Fragments, StepTemplate, template_id
 from gitswarm.specs.graph import unreachable
 from gitswarm.specs.library import USER_FOLDERS, Library, LoadedFlow
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
-from gitswarm.specs.sidequest import NODE_PREFIX, ConditionTrigger, PathTrigger, Sidequest
+from gitswarm.specs.sidequest import NODE_PREFIX, PathTrigger, Sidequest
 from gitswarm.specs.station import Station
 from gitswarm.specs.yaml_source import YamlSource, parse_yaml, validate
 
@@ -43,6 +43,8 @@ _SCRIPT = "script.json"
 _INSTRUCTIONS = "instructions.json"
 _TRAIL = "scent_trail.json"
 _FEEDBACK = "feedback.json"
+
+_LINE = lazy_re(r".*?:(\d+): ")
 
 T = TypeVar("T")
 
@@ -53,12 +55,23 @@ def checked_flow(library: Library, flow_id: str) -> Flow:
     :raises SpecError: with every problem, file and line.
     :raises NotFoundError: no such flow.
     """
-    loaded = library.flow(flow_id)
-    problems = [*_own_problems(loaded), *_station_problems(library, loaded.flow)]
+    problems: list[str] = []
+    try:
+        problems += _condition_problems(library.source("flows", flow_id))
+        loaded = library.flow(flow_id)
+    except SpecError as error:
+        hint = f"git swarm flows validate {flow_id}"
+        raise SpecError(_in_order([*error.problems, *problems]), hint=hint) from error
+    problems += [*_own_problems(loaded), *_station_problems(library, loaded.flow)]
     problems = problems or list(prompt_problems(library, loaded.flow))
     if problems:
         raise SpecError(problems, hint=f"git swarm flows validate {flow_id}")
     return loaded.flow
+
+
+def _in_order(problems: list[str]) -> list[str]:
+    """Problems of one file by line."""
+    return sorted(problems, key=lambda each: int(found[1]) if (found := _LINE.match(each)) else 0)
 
 
 def refuse_unreachable(library: Library, flow_id: str) -> None:
@@ -82,24 +95,37 @@ def checked_sidequest(library: Library, sidequest_id: str) -> Sidequest:
 
     :raises SpecError, NotFoundError: as `checked_flow`.
     """
-    found = library.sidequest(sidequest_id)
-    conditions: list[tuple[tuple[str | int, ...], str]] = [
-        (("triggers", index, "if"), trigger.if_)
-        for index, trigger in enumerate(found.triggers)
-        if isinstance(trigger, ConditionTrigger)
-    ]
-    if found.returns.if_ is not None:
-        conditions.append((("returns", "if"), found.returns.if_))
-    problems = []
-    for location, condition in conditions:
-        what = _condition_problem(condition)
-        if what:
-            problems.append(library.sidequest_problem(sidequest_id, location, what))
+    source = library.source("sidequests", sidequest_id)
+    problems = list(_condition_problems(source))
+    try:
+        found = library.sidequest(sidequest_id)
+    except SpecError as error:
+        raise SpecError(_in_order([*error.problems, *problems]), hint=error.hint) from error
     for location, what in (*_pattern_problems(found), *_target_problems(library, found)):
-        problems.append(library.sidequest_problem(sidequest_id, location, what))
+        problems.append(source.problem(location, what))
     if problems:
         raise SpecError(problems, hint="git swarm flows validate")
     return found
+
+
+def _condition_problems(source: YamlSource) -> Iterator[str]:
+    """Also of a file that is wrong otherwise."""
+    for location, expression in _conditions(source.data, ()):
+        problem = _condition_problem(expression)
+        if problem:
+            yield source.problem(location, problem)
+
+
+def _conditions(value: object, location: Location) -> Iterator[tuple[Location, str]]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if key == "if" and isinstance(each, str):
+                yield (*location, key), each
+            else:
+                yield from _conditions(each, (*location, key))
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _conditions(each, (*location, index))
 
 
 def _condition_problem(expression: str) -> str | None:
@@ -257,13 +283,6 @@ def _unknown_steps(source: YamlSource, script: Script, specs: FrozenSpecs) -> It
 def _own_problems(loaded: LoadedFlow) -> Iterator[str]:
     if loaded.flow.id in RESERVED_FLOW_IDS:
         yield loaded.source.problem(("id",), f"'{loaded.flow.id}' is a folder of every run: choose another id")
-    for index, step in enumerate(loaded.flow.steps):
-        if not isinstance(step.routing, Branch):
-            continue
-        for number, condition in enumerate(step.routing.when):
-            problem = _condition_problem(condition.if_)
-            if problem:
-                yield loaded.source.problem(("steps", index, "routing", "when", number, "if"), problem)
 
 
 def _bounced_to(library: Library) -> Iterator[str]:

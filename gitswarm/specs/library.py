@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.records.execution import OTHER_COMMANDS, TEST
-from gitswarm.records.mistakes import Location
 from gitswarm.records.text import did_you_mean
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import Fragments, StepTemplate
@@ -147,18 +146,21 @@ class Library:
         return self._read("policy", "models", ModelPolicy)[2]
 
     def _read(self, kind: str, name: str, model: type[RecordT]) -> tuple[SpecFile, YamlSource, RecordT]:
+        source = self.source(kind, name)
+        return self._files[kind][name], source, validate(source, model)
+
+    def source(self, kind: str, name: str) -> YamlSource:
+        """A file whose content nobody has looked at yet.
+
+        :raises NotFoundError: there is none.
+        :raises SpecError: it is not YAML.
+        """
         file = self._files[kind].get(name)
         if file is None:
             near = did_you_mean(name, sorted(self._files[kind]))
             what = f"unknown {kind.removesuffix('s')} '{name}'{near}"
             raise NotFoundError(what, hint=_LISTED_BY.get(kind, "git swarm flows validate"))
-        source = parse_yaml(file.name, file.text)
-        return file, source, validate(source, model)
-
-    def sidequest_problem(self, sidequest_id: str, location: Location, what: str) -> str:
-        """A problem at a place of a sidequest's file."""
-        file = self._files["sidequests"][sidequest_id]
-        return parse_yaml(file.name, file.text).problem(location, what)
+        return parse_yaml(file.name, file.text)
 
     def location_of(self, text: str) -> str | None:
         """`file:line` where an author wrote this, a user's own file first."""

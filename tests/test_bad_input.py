@@ -173,6 +173,19 @@ def test_a_user_flow_with_changes_that_are_not_committed_runs_as_committed_and_s
     assert [entry["step"] for entry in json.loads(ask(project, "log", "--json").stdout)] == ["look"]
 
 
+def test_what_says_how_runs_are_executed_and_is_not_committed_is_named(project: Project) -> None:
+    station = "id: own\ntitle: Own\ncategory: critic\nidentity: x\ninvariants: [y]\n"
+    project.commit(
+        {FLOW_FILE: "id: hello\nsteps:\n  - {id: look, station: fixer}\n", ".gitignore": ".swarm/config.yaml\n"}
+    )
+    names = ".swarm/config.yaml", ".swarm/flows/stations/own.yaml"
+    project.write({names[0]: "commands: {test: make}\n", names[1]: station, ".swarm/flows/hello.yaml~": "x"})
+    line = project.swarm("start", "hello").stderr.splitlines()[1]
+    assert (
+        line == f"note: not committed, so the run does not use it: {', '.join(names)} (git add -f {' '.join(names)})"
+    )
+
+
 def test_a_station_that_is_not_valid_is_refused_with_its_file(project: Project) -> None:
     station = ".swarm/flows/stations/critic.yaml"
     flow = "id: hello\nsteps:\n  - {id: look, station: critic}\n"

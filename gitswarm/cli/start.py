@@ -28,6 +28,7 @@ from gitswarm.cli.run_execution import (
     stop_signals,
     watching,
 )
+from gitswarm.cli.uncommitted import mention_uncommitted, refuse_uncommitted_flow
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run
@@ -45,7 +46,6 @@ from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run
 from gitswarm.runner.prompts import StepForecast, forecast
 from gitswarm.runner.run_engines import choice_of
-from gitswarm.runner.run_session import Observer
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
 from gitswarm.settings import CommandLine, Config, freeze_settings
@@ -207,7 +207,7 @@ def execute(repository: Repository, options: RunOptions, *, as_json: bool = Fals
         rehearsal = rehearsal_words(new)
         if rehearsal is not None:
             observer.notice(rehearsal)
-        _mention_uncommitted(repository, new.spec, observer)
+        mention_uncommitted(repository, new.spec, observer)
         context = replace(run_context(config, observer), stop_requested=stop.requested, until=options.until)
         if options.hub:
             from gitswarm.cli.exchange import lease_new_run  # noqa: PLC0415 - few runs go to a hub
@@ -251,7 +251,7 @@ def plan_run(repository: Repository, options: RunOptions) -> Planned:
     base = repository.resolve(options.base)
     tree = repository.objects.commit(base).tree
     for name in options.flows:
-        _refuse_uncommitted_flow(repository, tree, name)
+        refuse_uncommitted_flow(repository, tree, name)
     config = config_at(repository, tree)
     library = load_library(bundled("flows"), user_files(repository, tree), config.commands.tests)
     _refuse_missing(library, options.flows)
@@ -350,19 +350,6 @@ def _detach(repository: Repository, options: RunOptions) -> None:
     out(f"stop       git swarm stop {layout.run_id}")
 
 
-def _refuse_uncommitted_flow(repository: Repository, tree: str, flow: str) -> None:
-    """A flow that lies in the checkout but not in the base commit would be silently ignored."""
-    if repository.checkout is None:
-        return
-    for suffix in (".yaml", ".yml", ".json"):
-        name = f".swarm/flows/{flow}{suffix}"
-        if (repository.checkout / name).is_file() and repository.objects.file(tree, name) is None:
-            raise NotFoundError(
-                f"{name} is not committed: a run reads its flow from the base commit",
-                hint=f"git add {name} && git commit -m 'flow {flow}'",
-            )
-
-
 def _task(message: str | None, issue: str | None) -> str:
     if message is not None and issue is not None:
         raise UsageError("-m and --issue both give the task", hint="leave one of them out")
@@ -377,12 +364,3 @@ def _task(message: str | None, issue: str | None) -> str:
     if not task.strip() and (message, issue) != (None, None):
         raise UsageError("the task is empty", hint="git swarm start FLOW -m 'what is to be done'")
     return task
-
-
-def _mention_uncommitted(repository: Repository, spec: RunSpec, observer: Observer) -> None:
-    if repository.checkout is None:
-        return
-    git = repository.checkout_git
-    dirty = git.run("--no-optional-locks", "status", "--porcelain", "-z", "-uno").stdout
-    if dirty:
-        observer.notice(f"note: the run starts from {spec.base[:8]}; uncommitted changes here are not part of it")

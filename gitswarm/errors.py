@@ -111,17 +111,17 @@ _STORAGE_FAULTS = {
 }
 
 
-def is_storage_fault(said: str) -> bool:
+def is_storage_fault(message: str) -> bool:
     """Whether the system's own words say that the place, not the program, is the problem."""
-    return any(words in said.lower() for words in _STORAGE_FAULTS)
+    return any(words in message.lower() for words in _STORAGE_FAULTS)
 
 
-def storage_error(said: str) -> StorageError:
+def storage_error(message: str) -> StorageError:
     """The error for a write that the system refused with these words."""
     for words, (title, hint) in _STORAGE_FAULTS.items():
-        if words in said.lower():
-            return StorageError(f"{title}: {said}", hint=hint)
-    return StorageError(said, hint=f"{AGAIN}   (when that is fixed)")
+        if words in message.lower():
+            return StorageError(f"{title}: {message}", hint=hint)
+    return StorageError(message, hint=f"{AGAIN}   (when that is fixed)")
 
 
 class RunInterruptedError(BaseException):

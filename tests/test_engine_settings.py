@@ -195,14 +195,14 @@ def test_what_policy_and_amnesia_rest_on_cannot_be_switched_off(name: str) -> No
 
 def test_a_compatible_provider_has_to_be_told_where_it_is() -> None:
     compatible = profile("anthropic_compat")
-    assert compatible.lacking({}) == (
+    assert compatible.missing_variable({}) == (
         "provider anthropic_compat has no address",
         "export ANTHROPIC_BASE_URL=https://…, or engines.claude.env in .swarm/config.yaml",
     )
-    assert compatible.lacking({"ANTHROPIC_BASE_URL": "http://127.0.0.1"}) is None
-    assert profile().lacking({}) is None
+    assert compatible.missing_variable({"ANTHROPIC_BASE_URL": "http://127.0.0.1"}) is None
+    assert profile().missing_variable({}) is None
     own_settings = replace(compatible, settings=ClaudeSettings(setting_sources=("user",)))
-    assert own_settings.lacking({}) is None
+    assert own_settings.missing_variable({}) is None
 
 
 @pytest.mark.parametrize("below", ["", ".claude", ".claude/projects"])

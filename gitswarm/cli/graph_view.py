@@ -104,14 +104,14 @@ def graph_lines(entries: Sequence[HistoryEntry], start: Decision | None, shared:
     for index, entry in enumerate(entries):
         if index == shared > 0:
             drawing.mark("◇", "forked here: the steps above are those of the original run")
-        what = entry.what
-        if isinstance(what, RunEnd):
-            _draw_end(drawing, what, led)
+        record = entry.record
+        if isinstance(record, RunEnd):
+            _draw_end(drawing, record, led)
             led = entry.decision or led
             if entry.decision is not None or index + 1 < len(entries):
                 drawing.mark("▶", f"resumed at {where_to(led)}" if led else "resumed")
         else:
-            _draw_step(drawing, what, entries, index, led)
+            _draw_step(drawing, record, entries, index, led)
             led = entry.decision
     return [*_laid_out(drawing.rows), "", *_legend(drawing.signs)]
 
@@ -201,7 +201,7 @@ def _bracket(entries: Sequence[HistoryEntry], index: int) -> str:
 
 
 def _fork(entry: HistoryEntry) -> str | None:
-    return entry.what.fork if isinstance(entry.what, StepRecord) else None
+    return entry.record.fork if isinstance(entry.record, StepRecord) else None
 
 
 def _interruption(token: str) -> str:

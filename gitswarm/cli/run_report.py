@@ -86,21 +86,21 @@ def _off_path(opened: Opened, steps: list[StepFiles]) -> tuple[OffPath, ...]:
     by_commit = {each.record.commit: each for each in steps}
     been: list[tuple[str, str]] = []
     last, number, found = "the start", 0, list[OffPath]()
-    passages = history(opened.repository, opened.state)
-    for passage in passages:
-        what, decision = passage.what, passage.decision
-        if isinstance(what, RunEnd):
-            if passage is not passages[-1]:
-                found.append(OffPath(last, number, f"the run ended: {what.status.value}", "", what.reason))
+    entries = history(opened.repository, opened.state)
+    for entry in entries:
+        record, decision = entry.record, entry.decision
+        if isinstance(record, RunEnd):
+            if entry is not entries[-1]:
+                found.append(OffPath(last, number, f"the run ended: {record.status.value}", "", record.reason))
             continue
-        of = by_commit[what.commit]
-        last, number = of.name, what.number
-        been += [] if (what.flow, what.step) in been else [(what.flow, what.step)]
-        if what.by_human or what.result is Result.SKIPPED:
-            done = "skipped" if what.result is Result.SKIPPED else "done by a person"
-            found.append(OffPath(last, number, done, what.execution.agent, what.summary))
+        of = by_commit[record.commit]
+        last, number = of.name, record.number
+        been += [] if (record.flow, record.step) in been else [(record.flow, record.step)]
+        if record.by_human or record.result is Result.SKIPPED:
+            done = "skipped" if record.result is Result.SKIPPED else "done by a person"
+            found.append(OffPath(last, number, done, record.execution.agent, record.summary))
         for accepted in of.evidence.accepted if of.evidence else ():
-            found.append(OffPath(last, number, f"accepted {accepted.id}", what.execution.agent, accepted.why))
+            found.append(OffPath(last, number, f"accepted {accepted.id}", record.execution.agent, accepted.why))
         found += _taken(decision, of, been)
     return tuple(found)
 

@@ -298,5 +298,5 @@ class KeyedProgramAdapter(EngineAdapter):
         path = Path(found).expanduser().absolute()  # sessions stand in another folder
         if path.is_file():
             return path
-        how = f"unset {_variable(self.short_name)}_CLI, or correct engines.{self.short_name}.cli"
-        return Program(None, problem=f"there is no program at {found}", advice=how)
+        advice = f"unset {_variable(self.short_name)}_CLI, or correct engines.{self.short_name}.cli"
+        return Program(None, problem=f"there is no program at {found}", advice=advice)

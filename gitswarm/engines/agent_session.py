@@ -100,10 +100,10 @@ def died(exit_code: int | None, complaints: str) -> EngineOutcome:
     :param exit_code: negative: the signal; None: unknown.
     :param complaints: what it said on standard error.
     """
-    how = "ended without a result"
+    ending = "ended without a result"
     if exit_code is not None:
-        how = f"killed by signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}, no result"
-    return EngineOutcome(kind="killed", detail=": ".join(filter(None, (how, complaints))))
+        ending = f"killed by signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}, no result"
+    return EngineOutcome(kind="killed", detail=": ".join(filter(None, (ending, complaints))))
 
 
 def no_answer(outcome: EngineOutcome) -> str:

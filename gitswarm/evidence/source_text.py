@@ -319,20 +319,20 @@ def _of_comparison(node: ast.Compare) -> tuple[object] | None:
     return None if None in pairs else (True,)
 
 
-def _of_pair(left: ast.expr, how: ast.cmpop, right: ast.expr) -> tuple[bool] | None:
-    if isinstance(how, ast.Is | ast.IsNot) and any(
+def _of_pair(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> tuple[bool] | None:
+    if isinstance(operator, ast.Is | ast.IsNot) and any(
         isinstance(one, ast.Constant) and one.value is None and _is_something(other)
         for one, other in ((left, right), (right, left))
     ):
-        return (isinstance(how, ast.IsNot),)
-    is_order = not isinstance(how, ast.In | ast.NotIn)
+        return (isinstance(operator, ast.IsNot),)
+    is_order = not isinstance(operator, ast.In | ast.NotIn)
     if (
         is_order
         and ast.dump(left) == ast.dump(right)
         and not any(isinstance(each, ast.Call) for each in ast.walk(left))
     ):
-        return (isinstance(how, ast.Eq | ast.Is | ast.LtE | ast.GtE),)
-    values, compare = _values([left, right]), _COMPARED.get(type(how))
+        return (isinstance(operator, ast.Eq | ast.Is | ast.LtE | ast.GtE),)
+    values, compare = _values([left, right]), _COMPARED.get(type(operator))
     if compare is None or values is None:
         return None
     try:

@@ -68,12 +68,12 @@ class Remote(Struct, frozen=True):
         :raises GitFailedError: it cannot be reached, has no such ref, or gives no object by its id.
         """
         # What belongs to a ref here may be missing here: below a commit nothing is told to be had.
-        told = () if depth == 0 else ("-c", "fetch.negotiationAlgorithm=noop")
+        negotiation = () if depth == 0 else ("-c", "fetch.negotiationAlgorithm=noop")
         # Configured for this call: otherwise git would write it down, and fetch what is missing whenever it is read.
         partial = (("url", self.url), ("promisor", "true"), ("partialclonefilter", "tree:0"))
         config = [word for key, value in partial for word in ("-c", f"remote.{_PARTIAL}.{key}={value}")]
         stdin = "".join(f"{each}\n" for each in wanted).encode()
-        self._must(*told, *config, "fetch", f"--filter=tree:{depth}", *_FETCHED, "--", _PARTIAL, stdin=stdin)
+        self._must(*negotiation, *config, "fetch", f"--filter=tree:{depth}", *_FETCHED, "--", _PARTIAL, stdin=stdin)
 
     def seen_from(self, folder: Path) -> Remote:
         """The same remote, for another repository here."""
@@ -95,8 +95,8 @@ class Remote(Struct, frozen=True):
     def _must(self, *arguments: str, stdin: bytes = b"") -> bytes:
         done = self._run(*arguments, stdin=stdin)
         if done.returncode != 0:
-            said = "; ".join(output_of(done).splitlines()[:2]) or "no message"
-            raise GitFailedError(f"{self.name}: {said}", hint=f"git ls-remote {self.name}")
+            message = "; ".join(output_of(done).splitlines()[:2]) or "no message"
+            raise GitFailedError(f"{self.name}: {message}", hint=f"git ls-remote {self.name}")
         return done.stdout
 
     def _run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -109,30 +109,30 @@ class Remote(Struct, frozen=True):
             ) from error
 
 
-def _reasons(said: str) -> str:
+def _reasons(message: str) -> str:
     """Why a push was refused: what a hook said, and git's reasons, without git's list of all refs, which is the same
     for each."""
-    lines = said.splitlines()
+    lines = message.splitlines()
     words = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
     refused = [line for line in lines if line.lstrip().startswith("! [")]
     why = [line.rpartition("(")[2].rstrip(") ") for line in refused if line.endswith(")")]
     other = [line for line in lines if line.startswith(("fatal:", "error:"))] if not why else []
-    return "; ".join(dict.fromkeys(each for each in (*words, *why, *other) if each)) or said
+    return "; ".join(dict.fromkeys(each for each in (*words, *why, *other) if each)) or message
 
 
-def is_declined(said: str) -> bool:
+def is_declined(message: str) -> bool:
     """Whether a rule over there refused a push: it will again."""
-    return any(word in said for word in _DECLINED)
+    return any(word in message for word in _DECLINED)
 
 
-def refusal_of(remote: Remote, what: str, said: str, *, again: str) -> GitFailedError:
+def refusal_of(remote: Remote, what: str, message: str, *, again: str) -> GitFailedError:
     """The error for a push that the other side does not take, whoever asks.
 
     :param said: its reasons.
     :param again: the command to type when that is mended.
     """
-    when = "when the hub lets runs in: docs/hub.md" if is_declined(said) else "when that is fixed"
-    return GitFailedError(f"{remote.name} did not take {what}: {said}", hint=f"{again}   ({when})")
+    when = "when the hub lets runs in: docs/hub.md" if is_declined(message) else "when that is fixed"
+    return GitFailedError(f"{remote.name} did not take {what}: {message}", hint=f"{again}   ({when})")
 
 
 def configured_hub(repository: RepositoryReader) -> str:

@@ -201,21 +201,21 @@ class RunEnd(Struct, frozen=True):
 class HistoryEntry(Struct, frozen=True):
     """One commit of a run and the decision that holds after it; None: there is none, or not any more."""
 
-    what: StepRecord | RunEnd
+    record: StepRecord | RunEnd
     decision: Decision | None
 
 
 def history(repository: RepositoryReader, state: RunState) -> list[HistoryEntry]:
     """Oldest first. The first `state.shared` are steps of the run that this one was forked from."""
     chain = _chain(repository, state)
-    return [HistoryEntry(what, current_decision(repository, state.layout, what.commit)) for what in chain]
+    return [HistoryEntry(each, current_decision(repository, state.layout, each.commit)) for each in chain]
 
 
 def ends_after(repository: RepositoryReader, state: RunState, record: StepRecord) -> list[RunEnd]:
     """The ends directly behind a step, oldest first: what a person decides there is about the same step."""
     chain = _chain(repository, state)
     behind = chain[chain.index(record) + 1 :]
-    return [what for what in takewhile(lambda what: isinstance(what, RunEnd), behind) if isinstance(what, RunEnd)]
+    return [end for end in takewhile(lambda each: isinstance(each, RunEnd), behind) if isinstance(end, RunEnd)]
 
 
 def _chain(repository: RepositoryReader, state: RunState) -> list[StepRecord | RunEnd]:

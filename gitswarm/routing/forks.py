@@ -116,19 +116,19 @@ def after_branch(situation: Situation) -> Transitions:
     if fork is None:
         raise ValueError(f"{situation.step_id} is no branch of a fork")
     join = join_at(situation.flow, fork.join)
-    there = current_branches(fork, situation.progress.branches)
-    rest = _rest(situation, fork, there)
+    branches = current_branches(fork, situation.progress.branches)
+    rest = _rest(situation, fork, branches)
     if rest:
         going_on = replace(fork, pending=rest)
-        option = into_fork(situation, going_on, f"{len(there)} of {len(fork.targets)} are through")
+        option = into_fork(situation, going_on, f"{len(branches)} of {len(fork.targets)} are through")
         return Transitions(option, (option,), option.reason, is_obvious=True)
-    return _joined(situation, fork, judge(join, there), unmet(join, there))
+    return _joined(situation, fork, judge(join, branches), unmet(join, branches))
 
 
-def _rest(situation: Situation, fork: ForkState, there: Mapping[str, ForkBranch]) -> tuple[str, ...]:
+def _rest(situation: Situation, fork: ForkState, branches: Mapping[str, ForkBranch]) -> tuple[str, ...]:
     """The targets that are still to come."""
-    rest = tuple(target for target in fork.pending if target not in there)
-    if is_decided(fork_of(situation.flow, fork), join_at(situation.flow, fork.join), there):
+    rest = tuple(target for target in fork.pending if target not in branches)
+    if is_decided(fork_of(situation.flow, fork), join_at(situation.flow, fork.join), branches):
         return tuple(target for target in rest if target in situation.progress.finished)
     return rest
 
@@ -137,8 +137,8 @@ def retried_fork(situation: Situation, steps: tuple[str, ...]) -> ForkState | No
     """The fork with these targets to be executed again, where it started. None: some are still to come, or one has
     failed or is BLOCKED, which comes first."""
     fork = situation.progress.fork
-    there = current_branches(fork, situation.progress.branches) if fork is not None else {}
-    if fork is None or _rest(situation, fork, there) or not all(map(is_complete, there.values())):
+    branches = current_branches(fork, situation.progress.branches) if fork is not None else {}
+    if fork is None or _rest(situation, fork, branches) or not all(map(is_complete, branches.values())):
         return None
     return _voided(fork, situation.progress.branches, steps)
 
@@ -174,8 +174,7 @@ def _joined(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: 
     voided = _voided(fork, branches, unmet)
     what = ", ".join(f"{name} {outcome.statuses[name]}" for name in unmet)
     resume_at = continuation_into(voided, situation.flow.id, f"again: {', '.join(unmet)}")
-    there = current_branches(fork, branches)
-    if any(branch.result is Result.FAILED for branch in there.values()):
+    if any(branch.result is Result.FAILED for branch in current_branches(fork, branches).values()):
         reason = f"{outcome.reason} ({what})"
         ending = _on_failure(situation, voided) or end(reason, priority=100, failed=True, resume_at=resume_at)
         return Transitions(ending, (ending,), reason)

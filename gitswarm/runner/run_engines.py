@@ -237,9 +237,9 @@ def survey_models(settings: FrozenSettings, policy: ModelPolicy, machine: RunCon
         choice = by_engine.get(engine) or EngineChoice(engine=engine, mode=STUB, provider=adapter.providers[0])
         prices = prices_of(policy, adapter)
         setup = engine_setup(adapter, choice, settings, machine, prices)
-        lacking = adapter.unset(setup)
-        if lacking is not None:
-            raise EngineMissingError(lacking.problem or "", hint=lacking.advice)
+        unset = adapter.unset(setup)
+        if unset is not None:
+            raise EngineMissingError(unset.problem or "", hint=unset.advice)
         offered = adapter.models(setup, machine.env)
         if offered is not None:
             named = policy.named(engine)

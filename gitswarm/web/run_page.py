@@ -241,10 +241,10 @@ def _timeline(opened: Opened) -> list[Row | RunEnd]:
     """Oldest first."""
     took = dict(zip(opened.state.steps, timings(opened.repository, opened.state), strict=True))
     return [
-        passage.what
-        if isinstance(passage.what, RunEnd)
-        else _row(opened, passage.what, took[passage.what], passage.decision)
-        for passage in history(opened.repository, opened.state)
+        entry.record
+        if isinstance(entry.record, RunEnd)
+        else _row(opened, entry.record, took[entry.record], entry.decision)
+        for entry in history(opened.repository, opened.state)
     ]
 
 

@@ -59,7 +59,7 @@ ENDINGS: dict[str, tuple[FinalState, EngineOutcome]] = {
     ),
     "an end without a reason": (FinalState(ended=SessionResult("success", is_error=False)), EngineOutcome(kind="ok")),
     "exit code 1 behind a good result": (
-        FinalState(ended=SessionResult("success", is_error=False, terminal_reason="completed"), gone=ProcessExit(1)),
+        FinalState(ended=SessionResult("success", is_error=False, terminal_reason="completed"), exit=ProcessExit(1)),
         EngineOutcome(kind="ok"),
     ),
     "a hook stopped it": (
@@ -201,18 +201,18 @@ ENDINGS: dict[str, tuple[FinalState, EngineOutcome]] = {
         ),
         EngineOutcome(kind="ok"),
     ),
-    "a signal": (FinalState(gone=ProcessExit(-9)), EngineOutcome(kind="killed", detail="killed by signal 9")),
+    "a signal": (FinalState(exit=ProcessExit(-9)), EngineOutcome(kind="killed", detail="killed by signal 9")),
     "an exit code": (
-        FinalState(gone=ProcessExit(1, "bad flag")),
+        FinalState(exit=ProcessExit(1, "bad flag")),
         EngineOutcome(kind="killed", detail="exit code 1, no result: bad flag"),
     ),
     "exit code 0 and no result": (
-        FinalState(gone=ProcessExit(0)),
+        FinalState(exit=ProcessExit(0)),
         EngineOutcome(kind="killed", detail="exit code 0, no result"),
     ),
     "nothing at all": (FinalState(), EngineOutcome(kind="killed", detail="ended without a result")),
     "no program": (
-        FinalState(gone=ProcessExit(None, "there is no claude", missing=True)),
+        FinalState(exit=ProcessExit(None, "there is no claude", missing=True)),
         EngineOutcome(kind="engine_missing", detail="there is no claude"),
     ),
 }

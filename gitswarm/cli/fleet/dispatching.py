@@ -102,14 +102,14 @@ class Fleet(Struct):
 
         :param presses: how often it was asked to stop: once, behind the steps; twice, now.
         """
-        told = 0
+        passed_on = 0
         try:
             while True:
                 wanted = max(presses(), 1 if self.problem else 0)
                 self._is_stopping = wanted > 0
-                if wanted > told:
+                if wanted > passed_on:
                     self._pass_on(client, wanted)
-                    told = wanted
+                    passed_on = wanted
                 if not wanted:
                     self._try_to_fill(client)
                 if not self._running and (wanted or self.spent_out or all(job.ended for job in self.jobs)):
@@ -155,8 +155,8 @@ class Fleet(Struct):
                 return
             is_new = bring_to_hub(self.repository, self.remote, job, self.queued, self._notice_once)
             if is_new and job.entry is not None:
-                tells = {"entry": job.entry.location}
-                self.display.event("created", job.run_id, f"created: {job.entry.title}", tells)
+                payload = {"entry": job.entry.location}
+                self.display.event("created", job.run_id, f"created: {job.entry.title}", payload)
             self._submit(client, job)
             free -= 1
 
@@ -238,7 +238,7 @@ class Fleet(Struct):
             is_further = found.steps > job.steps
             job.steps, job.state = found.steps, found.state
         job.failures = 0 if is_further else job.failures + 1
-        tells: dict[str, JsonValue] = {
+        payload: dict[str, JsonValue] = {
             "exit_code": answer.code,
             "state": job.state,
             "steps": job.steps,
@@ -249,21 +249,21 @@ class Fleet(Struct):
         is_over = lease is not None and (not is_open(lease) or is_stopped)
         if answer.code == FencedError.exit_code:
             job.ended, job.state = True, ELSEWHERE
-            self.display.event("ended", run, f"is executed elsewhere: {answer.said}", {**tells, "state": ELSEWHERE})
+            self.display.event("ended", run, f"is executed elsewhere: {answer.said}", {**payload, "state": ELSEWHERE})
         elif is_over:
             job.ended = True
             self._bring_home(run)
-            self.display.event("ended", run, job.state, tells)
+            self.display.event("ended", run, job.state, payload)
         elif (lease is not None and is_given_up(lease)) or job.failures >= MOST_ATTEMPTS:
             job.ended, job.state = True, GIVEN_UP
             self.display.event(
-                "ended", run, f"given up: {answer.said}", {**tells, "state": GIVEN_UP, "said": answer.said}
+                "ended", run, f"given up: {answer.said}", {**payload, "state": GIVEN_UP, "said": answer.said}
             )
         elif self._is_stopping:
-            self.display.event("ended", run, job.state, tells)
+            self.display.event("ended", run, job.state, payload)
         else:
             job.not_before = time.monotonic() + _PAUSES_S[job.failures]
-            self.display.event("retried", run, f"is tried again: {answer.said}", {**tells, "said": answer.said})
+            self.display.event("retried", run, f"is tried again: {answer.said}", {**payload, "said": answer.said})
 
     def _lease(self, run: str) -> Lease | None:
         with suppress(GitFailedError):

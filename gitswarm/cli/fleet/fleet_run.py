@@ -137,14 +137,14 @@ def run(
     raise SystemExit(INTERRUPTED if pressed else _exit_code(found, fleet.jobs))
 
 
-def _rooms(said: Iterable[str]) -> dict[str, int]:
+def _rooms(typed: Iterable[str]) -> dict[str, int]:
     """How many runs may ask a provider at the same time.
 
     :raises UsageError: no provider of ours, or no number.
     """
     known = sorted({provider for adapter in adapters() for provider in adapter.providers} - {"none"})
     found = {}
-    for each in said:
+    for each in typed:
         provider, _is, number = each.partition("=")
         if provider not in known:
             hint = f"--at-once {nearest(provider, known) or known[0]}=4"

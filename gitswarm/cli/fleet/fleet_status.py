@@ -36,6 +36,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.kept_overviews import kept_overviews
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease
+from gitswarm.ledger.overview import RunOverview
 from gitswarm.records.execution import OVER, RunStatus
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.text import usd
@@ -89,29 +90,33 @@ class FleetRun(Struct, frozen=True):
 
 
 def fleet_run_of(lease: Lease) -> FleetRun:
-    how = lease.overview
+    overview = lease.overview
     run = lease.run_id
-    state, hint = ("interrupted", "") if how is None else (state_word(how), how.hint)
+    state, hint = ("interrupted", "") if overview is None else (state_word(overview), overview.hint)
     if is_given_up(lease):
         state, hint = GIVEN_UP, f"git swarm release {run}   (begun {MOST_ATTEMPTS} times without a new step)"
     elif lease.executes:
         state, hint = "running", ""
-    elif how is None or (how.state is RunStatus.INTERRUPTED and lease.generation == 1 and not how.steps_executed):
+    elif overview is None or _has_not_begun(lease, overview):
         state, hint = QUEUED, f"git swarm fleet run {run}"
-    elif how.state in (RunStatus.INTERRUPTED, RunStatus.STOPPED):
+    elif overview.state in (RunStatus.INTERRUPTED, RunStatus.STOPPED):
         hint = f"git swarm fleet run {run}"
     return FleetRun(
         run_id=run,
         state=state,
-        title=(task_title(how) if how else "") or "-",
-        steps=how.steps_executed if how else 0,
-        cost_usd=how.cost_usd if how else 0.0,
+        title=(task_title(overview) if overview else "") or "-",
+        steps=overview.steps_executed if overview else 0,
+        cost_usd=overview.cost_usd if overview else 0.0,
         owner=lease.owner,
         generation=lease.generation,
         attempts=lease.attempts,
         pushed=age_since(lease.time),
         hint=hint,
     )
+
+
+def _has_not_begun(lease: Lease, overview: RunOverview) -> bool:
+    return overview.state is RunStatus.INTERRUPTED and lease.generation == 1 and not overview.steps_executed
 
 
 def status(issues: IssuesOption = None, flow: FlowOption = None, as_json: JsonFlag = False) -> None:
@@ -167,12 +172,12 @@ def _hints(repository: Repository, found: Iterable[FleetRun]) -> dict[str, list[
     """What to type about the runs in each state: as a run stands here, where all of it is here."""
     wanted = [each for each in found if each.hint and each.run_id and each.state not in ("running", QUEUED)]
     layouts = [layout for each in wanted if repository.refs.read((layout := RunLayout(each.run_id or "")).branch)]
-    here = {how.run_id: how for how in kept_overviews(repository, layouts).runs}
+    here = {run.run_id: run for run in kept_overviews(repository, layouts).runs}
     hints: dict[str, list[str]] = {}
     for each in wanted:
-        how, hint = here.get(each.run_id or ""), each.hint
-        if how is not None and how.steps_executed >= each.steps and how.state in OVER:
-            hint = how.hint
+        overview, hint = here.get(each.run_id or ""), each.hint
+        if overview is not None and overview.steps_executed >= each.steps and overview.state in OVER:
+            hint = overview.hint
         elif not hint.startswith(_ANYWHERE):
             hint = f"git swarm pull {each.run_id}   (then: {hint})"
         if hint:
@@ -187,9 +192,9 @@ _AROUND = 6
 class Display:
     """A line per event on stderr."""
 
-    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
-        """Something happened. `said`: in words."""
-        err(f"{run or 'fleet'} {said}")
+    def event(self, name: str, run: str | None, text: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
+        """Something happened. `text`: in words."""
+        err(f"{run or 'fleet'} {text}")
 
     def notice(self, text: str) -> None:
         err(text)
@@ -201,7 +206,7 @@ class Display:
 class JsonDisplay(Display):
     """An object per line on stdout."""
 
-    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
+    def event(self, name: str, run: str | None, text: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
         out_json_line({"event": name, "run_id": run, **more})
         sys.stdout.flush()
 
@@ -212,9 +217,9 @@ class LiveDisplay(Display):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def event(self, name: str, run: str | None, said: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
+    def event(self, name: str, run: str | None, text: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
         if name == "retried":
-            self._live.console.print(f"{run or 'fleet'} {said}", markup=False, highlight=False)
+            self._live.console.print(f"{run or 'fleet'} {text}", markup=False, highlight=False)
 
     def notice(self, text: str) -> None:
         self._live.console.print(harmless(text), markup=False, highlight=False)

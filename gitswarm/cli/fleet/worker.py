@@ -113,17 +113,17 @@ def stop_requests(fleet: str) -> tuple[Callable[[], bool], Callable[[], bool]]:
 
 def _attend(process: subprocess.Popen[bytes], fleet: str) -> None:
     stops, stops_now = stop_requests(fleet)
-    was_told, asked = False, time.monotonic()
+    was_interrupted, asked_at = False, time.monotonic()
     while process.poll() is None:
         time.sleep(_POLL_S)
-        if time.monotonic() - asked < _ASK_S:
+        if time.monotonic() - asked_at < _ASK_S:
             continue
-        asked = time.monotonic()
+        asked_at = time.monotonic()
         with suppress(OSError, TimeoutError):  # the scheduler is gone: the worker ends soon, and the process with it
             if stops_now():
                 return
-            if not was_told and stops():
-                was_told = True
+            if not was_interrupted and stops():
+                was_interrupted = True
                 process.send_signal(signal.SIGINT)
 
 

@@ -60,8 +60,8 @@ def find_program(access: EngineAccess, env: Mapping[str, str], *, bundled_first:
     if access.cli is not None:
         path = Path(access.cli).expanduser().absolute()  # sessions stand in another folder
         if not path.is_file():
-            how = "unset SWARM_CLAUDE_CLI, or correct engines.claude.cli"
-            return Program(None, problem=f"there is no program at {access.cli}", advice=how)
+            advice = "unset SWARM_CLAUDE_CLI, or correct engines.claude.cli"
+            return Program(None, problem=f"there is no program at {access.cli}", advice=advice)
         return _checked(path, env)
     path_found = located(env, bundled_first=bundled_first)
     if path_found is None:
@@ -103,8 +103,8 @@ def _checked(path: Path, env: Mapping[str, str]) -> Program:
     found = _VERSION.search(run.output)
     if found is None or run.exit_code != 0:
         version_line = " ".join(run.output.split())[:80]
-        how = f"exit code {run.exit_code}, {version_line!r}"
-        return Program(None, problem=f"{path} does not print its version ({how})", advice=_OTHERWISE)
+        output = f"exit code {run.exit_code}, {version_line!r}"
+        return Program(None, problem=f"{path} does not print its version ({output})", advice=_OTHERWISE)
     version = ".".join(found.groups())
     if tuple(int(part) for part in found.groups()) < MINIMUM:
         needed = ".".join(map(str, MINIMUM))
@@ -147,10 +147,10 @@ class ClaudeAdapter(EngineAdapter):
     def find(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
         engine = self.open(mode, setup)
         program = engine.find_program(env)
-        lacking = engine.profile.lacking(env)
-        if program.problem is not None or lacking is None:
+        missing_variable = engine.profile.missing_variable(env)
+        if program.problem is not None or missing_variable is None:
             return program
-        return replace(program, problem=lacking[0], advice=lacking[1])
+        return replace(program, problem=missing_variable[0], advice=missing_variable[1])
 
     def located(self, env: Mapping[str, str]) -> Path | None:
         path = self.program_from_env(env)

@@ -153,7 +153,7 @@ class ClaudeProfile(Struct, frozen=True):
         read = f" It also reads the settings and instructions of: {', '.join(own)}." if own else ""
         return f"Claude Code {version} adds: {_ADDITIONS}.{read}"
 
-    def lacking(self, env: Mapping[str, str]) -> tuple[str, str] | None:
+    def missing_variable(self, env: Mapping[str, str]) -> tuple[str, str] | None:
         """What keeps sessions from reaching their provider, and what to do; None: nothing that can be seen here.
 
         :param env: the caller's.
@@ -287,8 +287,8 @@ def _age(login: Mapping[str, object], now: datetime) -> str:
     if until > now:
         return f", valid until {timestamp(until)}"
     # A confined session does not get what renews it.
-    how = "start `claude` once, which renews it" if login.get(_RENEWS) else "log in with `claude`"
-    return f", which expired at {timestamp(until)}: {how}"
+    advice = "start `claude` once, which renews it" if login.get(_RENEWS) else "log in with `claude`"
+    return f", which expired at {timestamp(until)}: {advice}"
 
 
 def _read(path: Path) -> Mapping[str, object]:

@@ -174,7 +174,7 @@ class Conversation(Struct):
             case SessionResult():
                 self.state.ended = message
             case ProcessExit():
-                self.state.gone = message
+                self.state.exit = message
 
     def _speak(self, message: TextMessage) -> None:
         self.has_spoken = True
@@ -282,7 +282,7 @@ def run_session(
             events.close()
             # The process, the shells of its tools, and what those left in the background: in sessions of their own.
             end_processes_with(SESSION_MARKER, options.env[SESSION_MARKER])
-    if state.ended is None and state.gone is None:
+    if state.ended is None and state.exit is None:
         state.timeout_s = limits.timeout_s
         if state.over is None and limits.set_by:
             state.over = f"ended after {time_words(limits.timeout_s)} by {limits.set_by}"

@@ -47,7 +47,7 @@ class FinalState(Struct):
     that it was ended at. `refused`: the HTTP status of a refusal that the CLI was about to ask for again."""
 
     ended: SessionResult | None = None
-    gone: ProcessExit | None = None
+    exit: ProcessExit | None = None
     fault: ProviderError | None = None
     limit: UsageLimit | None = None
     timeout_s: float | None = None
@@ -67,8 +67,8 @@ def outcome_of(state: FinalState) -> EngineOutcome:
         return EngineOutcome(kind="api_error", detail=detail, status=state.refused)
     if state.over is not None and state.ended is None:
         return EngineOutcome(kind="budget", detail=state.over)
-    if state.gone is not None and state.gone.missing:
-        return EngineOutcome(kind="engine_missing", detail=state.gone.problem)
+    if state.exit is not None and state.exit.missing:
+        return EngineOutcome(kind="engine_missing", detail=state.exit.problem)
     if state.ended is None:
         return _without_result(state)
     return _by_result(state, state.ended)
@@ -77,8 +77,8 @@ def outcome_of(state: FinalState) -> EngineOutcome:
 def _without_result(state: FinalState) -> EngineOutcome:
     if state.timeout_s is not None:
         return EngineOutcome(kind="killed", detail=f"no end after {state.timeout_s:g} s: it was ended")
-    gone = state.gone or ProcessExit(None)
-    return died(gone.exit_code, gone.problem)
+    last = state.exit or ProcessExit(None)
+    return died(last.exit_code, last.problem)
 
 
 def _by_result(state: FinalState, ended: SessionResult) -> EngineOutcome:

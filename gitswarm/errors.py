@@ -59,7 +59,7 @@ class RunHeldError(SwarmError):
 
 
 class FencedError(SwarmError):
-    """Not to be tried again by whoever started us: another process goes on with the run."""
+    """Not to be tried again by whoever started us: another process continues the run."""
 
     exit_code = 75
 

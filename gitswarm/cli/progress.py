@@ -172,7 +172,7 @@ class Below(Struct):
 
 
 class LiveProgress(PlainProgress):
-    """The plain lines, and below them one line that moves: step, iteration, elapsed, tokens, cost, what goes on."""
+    """The plain lines, and below them one line that moves: step, iteration, elapsed, tokens, cost, what happens."""
 
     def __init__(self, repository: RepositoryReader | None = None) -> None:
         super().__init__(repository)

@@ -345,7 +345,7 @@ def claims_of(steps: list[StepFiles]) -> tuple[ReportedClaim, ...]:
 
 
 def _outcome(concern: str, since: list[StepFiles]) -> str:
-    """What became of a concern that the first of these steps may have opened."""
+    """The outcome of a concern that the first of these steps may have opened."""
     first = since[0].evidence
     if first is None or concern not in {each.id for each in first.opened}:
         return "counted"

@@ -174,7 +174,7 @@ _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60}
 
 
 def state_word(found: RunOverview) -> str:
-    """Its state, and of a run that succeeded what became of it."""
+    """The state of a run; of one that succeeded, whether it was approved and has landed."""
     if found.starting:
         return "starting"
     if found.state is not RunStatus.SUCCEEDED:

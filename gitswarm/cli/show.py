@@ -97,7 +97,7 @@ def show(
 
 
 def within(value: JsonValue | Mapping[str, JsonValue], *names: str) -> list[JsonValue]:
-    """A list in stored JSON, by the names on the way to it; empty where something else is there."""
+    """A list in stored JSON, by the names that lead to it; empty where there is something else."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, list) else []

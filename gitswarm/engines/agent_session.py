@@ -147,8 +147,8 @@ def session_folder(scratch: Path) -> Iterator[Path]:
 
 
 class SessionEnd(Struct, frozen=True):
-    """What the sessions of a step came to. `handoff`: what was handed over, or why there is nothing; "": for the same
-    reason for which the sessions ended. `model`, `cost_usd` as in `StepResult`."""
+    """The outcome of the sessions of a step. `handoff`: what was handed over, or why there is nothing; "": for the
+    same reason for which the sessions ended. `model`, `cost_usd` as in `StepResult`."""
 
     outcome: EngineOutcome
     handoff: Handoff | str = ""

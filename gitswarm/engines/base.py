@@ -81,7 +81,7 @@ class StepRequest(Struct, frozen=True):
     `scratch`: where the engine may make folders of its own; the next owner of the run removes what is left there.
     `containment`: of every process that works for the step. `deadline`: on the monotonic clock, when the budget has
     no time left; None: it has no such limit. `set_by`: what people call that limit. `keeps`: a folder, not there yet,
-    for what a later execution needs to go on with this conversation, if a failure of the provider that may pass ends
+    for what a later execution needs to continue this conversation, if a failure of the provider that may pass ends
     it; `continues`: such a folder of an earlier execution, whose conversation has `prompt` as its next message."""
 
     execution: Execution

@@ -191,7 +191,7 @@ def _numbers(clause: str) -> tuple[int | None, int | None]:
 
 
 def _progress(clauses: list[str]) -> Iterator[ProgressClaim]:
-    """A clause of nothing but file names goes on with the list before it, or is the heading of what follows."""
+    """A clause of nothing but file names continues the list before it, or is the heading of what follows."""
     claim: ProgressClaim | None = None
     heading: tuple[str, ...] = ()
     for clause in clauses:

@@ -1,4 +1,4 @@
-"""What became of the tests of the base: kept, weakened, lost, reshaped, moved, removed with what they tested."""
+"""The fate of the tests of the base: kept, weakened, lost, reshaped, moved, removed with what they tested."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class _NextStep(Struct, frozen=True):
 
 
 def _next_step(repository: RepositoryReader, state: RunState, decided: DecisionFields | None) -> _NextStep:
-    """What `resume` would execute in a run that ended on the way or was rolled back."""
+    """What `resume` would execute in a run that ended early or was rolled back."""
     if state.end is RunStatus.SUCCEEDED or (decided is not None and decided.to_step is not None):
         return _after(decided)
     if state.end is None:

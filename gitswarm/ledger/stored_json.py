@@ -264,7 +264,7 @@ def folded(note: bytes) -> Iterator[str]:
 
 
 def deployed_as(repository: RepositoryReader, state: RunState) -> tuple[str, str] | None:
-    """What became of a run that came to its Deploy: `landed` or `not landed`, and where it landed or why not."""
+    """The outcome of a run that reached its Deploy: `landed` or `not landed`, and where it landed or why not."""
     content = repository.objects.file(state.tip_tree, f"{state.layout.base}/deploy/merge_result.json")
     try:
         fields = msgspec.json.decode(content or b"", type=dict[str, Any])

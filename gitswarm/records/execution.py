@@ -160,7 +160,7 @@ class Execution(Struct, frozen=True):
 
 
 class Result(StrEnum):
-    """What became of an execution: did the engine do its work?"""
+    """The result of an execution: did the engine do its work?"""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -195,7 +195,7 @@ def reset_words(resets_at: str) -> str:
 
 
 class RunStatus(StrEnum):
-    """State of a run. `interrupted`: not ended, and no live process owns it. `unproven`: it came to the end of its
+    """State of a run. `interrupted`: not ended, and no live process owns it. `unproven`: it reached the end of its
     way, and a blocking concern is open."""
 
     RUNNING = "running"

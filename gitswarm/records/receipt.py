@@ -86,7 +86,7 @@ class ContextUse(Record):
 
 class Receipt(Record):
     """Execution metadata of one step, seed 000 plus the declared extensions (docs/contracts.md). `continues`: the
-    execution, `step@n`, in whose conversation it went on."""
+    execution, `step@n`, whose conversation it continued."""
 
     engine: str
     mode: str
@@ -160,7 +160,7 @@ OutcomeKind = Literal[
 class EngineOutcome(Record):
     """How a session of an engine ended, in our own words: read off its last result, never off an exit code alone.
 
-    `ok`: it came to its end. `denied`: it ended because a call was denied, not merely after one. `max_turns`,
+    `ok`: it ended by itself. `denied`: it ended because a call was denied, not merely after one. `max_turns`,
     `budget`: its limits were reached. `api_error`: the provider refused or failed; `status` is HTTP's (None: no
     answer), `retryable` says whether the same may work later, `resets_at` when a usage limit ends (ISO 8601, or
     `unknown`).

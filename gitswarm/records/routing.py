@@ -74,7 +74,7 @@ class Elimination(Record):
 
 
 class NavigatorUse(Record):
-    """What became of a question to the navigator. `problem` None: its answer was taken. `cost_usd` in US dollars,
+    """The outcome of a question to the navigator. `problem` None: its answer was taken. `cost_usd` in US dollars,
     None: unknown."""
 
     chosen: str | None = None
@@ -121,7 +121,7 @@ class Supersedes(Record):
 
 
 class Superseded(Record):
-    """An entry of a routing note that takes the decisions before it back: a rollback came to this commit."""
+    """An entry of a routing note that takes the decisions before it back: a rollback went back to this commit."""
 
     seq: int
     ts: str
@@ -195,7 +195,7 @@ class ForkState(Record):
 
 
 class Continuation(Record):
-    """Where a flow goes on: kept while it is interrupted or paused. `fork`: the pending targets of one."""
+    """Where a flow continues: kept while it is interrupted or paused. `fork`: the pending targets of one."""
 
     decision: Action
     flow: str
@@ -207,7 +207,7 @@ class Continuation(Record):
 
 
 class JoinOutcome(Record):
-    """What became of the branches of a fork. `worst` is the status that the join starts from."""
+    """The outcomes of the branches of a fork. `worst` is the status that the join starts from."""
 
     strategy: str
     is_met: bool
@@ -217,7 +217,7 @@ class JoinOutcome(Record):
 
 
 class Frame(Record):
-    """One interruption: what is executed instead of the flow, after which step, and where the flow goes on.
+    """One interruption: what is executed instead of the flow, after which step, and where the flow continues.
 
     `opened`: the number of steps that the run had then; with kind and id it names the frame.
     """

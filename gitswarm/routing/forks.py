@@ -119,8 +119,8 @@ def after_branch(situation: Situation) -> Transitions:
     branches = current_branches(fork, situation.progress.branches)
     rest = _rest(situation, fork, branches)
     if rest:
-        going_on = replace(fork, pending=rest)
-        option = into_fork(situation, going_on, f"{len(branches)} of {len(fork.targets)} are through")
+        continued = replace(fork, pending=rest)
+        option = into_fork(situation, continued, f"{len(branches)} of {len(fork.targets)} are through")
         return Transitions(option, (option,), option.reason, is_obvious=True)
     return _joined(situation, fork, judge(join, branches), unmet(join, branches))
 

@@ -107,7 +107,7 @@ class Session(Struct, frozen=True):
 
 
 def push_to_hub(session: Session, state: RunState, *, executes: bool = True) -> None:
-    """Pushes the run, where it is leased. `executes`: this process goes on with it.
+    """Pushes the run, where it is leased. `executes`: this process continues it.
 
     :raises FencedError: another clone has taken it over: what only this one has is kept, and it stands where the hub
         stands.

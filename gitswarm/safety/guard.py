@@ -56,7 +56,7 @@ class Entry(Record):
 
 
 class Change(Record):
-    """What becomes of one file; None: there is none. `added` and `removed`: which entries, in a configuration file.
+    """The change of one file; None: there is none. `added` and `removed`: which entries, in a configuration file.
 
     `place`: the absolute path, percent-encoded, as it need not be text.
     """

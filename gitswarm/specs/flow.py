@@ -71,7 +71,7 @@ class Microloop(Record, tag_field="kind", tag="microloop"):
 
 
 class Branch(Record, tag_field="kind", tag="branch"):
-    """The first condition that holds decides, else `default`; at its maximum the flow goes on to `next`."""
+    """The first condition that holds decides, else `default`; at its maximum the flow continues at `next`."""
 
     when: Annotated[tuple[Condition, ...], Meta(min_length=1)]
     default: str | None = None
@@ -199,7 +199,7 @@ class Step(Record):
 
 class Flow(Record, dict=True):
     """`cross_cutting`: stations that any step may call on, as injected nodes. `on_complete`, `on_failure`: a flow
-    that is executed then, before the run goes on or ends. A `utility` flow can be injected into any run.
+    that is executed then, before the run continues or ends. A `utility` flow can be injected into any run.
     `needs_task`: without a task its agents would not know what to do. `budget`: of all executions of its steps in a
     run."""
 

@@ -47,7 +47,7 @@ Trigger = PathTrigger | StallTrigger | ConditionTrigger | IterationTrigger
 
 
 class Return(Record):
-    """Where the run goes on. `resume`: as it would have without the sidequest, and with the interrupted step itself
+    """Where the run continues. `resume`: as it would have without the sidequest, and with the interrupted step itself
     when that failed or is BLOCKED; `bounce_to`: with another step; `advance`: with the step behind the interrupted
     one; `halt`: it waits for a person.
 

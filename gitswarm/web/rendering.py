@@ -45,7 +45,7 @@ def templates() -> Environment:
 
 def _environment(shown: Callable[[object], object]) -> Environment:
     """
-    :param shown: what becomes of a value in the place where it stands; what it does not mark is escaped.
+    :param shown: makes text of a value for the place where it stands; what it does not mark is escaped.
     """
     found = Environment(
         loader=FileSystemLoader(_HERE / "templates"),

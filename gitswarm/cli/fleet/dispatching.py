@@ -1,4 +1,4 @@
-"""Gives runs to free slots until none is left that can go on without a person. The hub says how they stand."""
+"""Gives runs to free slots until none is left that can continue without a person; the hub says how they stand."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class Fleet(Struct):
         self._settle(job, answer)
 
     def _settle(self, job: Job, answer: Answer) -> None:
-        """What becomes of a run whose process has ended."""
+        """The outcome of a run whose process has ended: ended, tried again or given up."""
         run = job.run_id or ""
         lease = self._lease(run)
         found, is_further = fleet_run_of(lease) if lease is not None else None, False

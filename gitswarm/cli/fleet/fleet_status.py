@@ -154,7 +154,7 @@ def counts(found: Iterable[FleetRun]) -> dict[str, JsonValue]:
 
 
 def show(repository: Repository, found: list[FleetRun]) -> None:
-    """One page: what became of how many, each run on a line, and below those what to type."""
+    """One page: how many runs are in each state, each run on a line, and below those what to type."""
     states = ", ".join(f"{count} {state}" for state, count in counts(found).items())
     steps = plural(sum(each.steps for each in found), "step")
     out(f"{plural(len(found), 'run')}: {states}; {steps}, {money(usd(*(each.cost_usd for each in found)))}")

@@ -187,7 +187,7 @@ class ClaudeEngine(Struct, frozen=True):
 
 
 def _keep(request: StepRequest, options: SessionOptions, work: Phase) -> None:
-    """The conversation, where a later execution can go on with it."""
+    """The conversation, where a later execution can continue it."""
     outcome = work.outcome
     may_pass = outcome.retryable or outcome.resets_at is not None or outcome.status in _REFUSED_KEY
     if outcome.kind == "api_error" and may_pass and work.session and work.has_spoken and request.keeps is not None:

@@ -121,7 +121,7 @@ def _later(before: AnswerUsage, usage: AnswerUsage) -> AnswerUsage:
 
 class Conversation(Struct):
     """One process of a session, while it is listened to. `is_told`: what the agent says is news for who follows the
-    run. `has_spoken`: there is something to go on with."""
+    run. `has_spoken`: there is something to continue."""
 
     recorder: Recorder
     hooks: HookPolicy

@@ -167,7 +167,7 @@ _THEIR_ADVICE = (" · ", " It may not exist", " To configure this")
 
 
 class Phase(Struct, frozen=True):
-    """How a phase ended. `session` None: it never came to be. `has_spoken`: there is something to go on with.
+    """How a phase ended. `session` None: there was none. `has_spoken`: there is something to continue.
     `usage`: of its session up to here."""
 
     outcome: EngineOutcome

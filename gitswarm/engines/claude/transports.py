@@ -142,7 +142,7 @@ class SessionOptions(Struct, frozen=True):
     """`folder` is the session's own, outside of the worktree. `system` is appended to Claude Code's own prompt, or,
     with `bare`, stands in its place. `tools` empty: none. `schema`: of the structured
     output that it ends with; None: it ends when the model has nothing more to say. `resume`: the session whose
-    conversation it goes on with. `env` is complete. `model` None: the CLI's own choice. `max_cost_usd`, `max_tokens`:
+    conversation it continues. `env` is complete. `model` None: the CLI's own choice. `max_cost_usd`, `max_tokens`:
     of all sessions of the step together. `containment`: of the program and everything that it starts."""
 
     prompt: str

@@ -146,7 +146,7 @@ class SettingsHome(Struct, frozen=True):
 
     def continued(self, folder: Path) -> SettingsHome:
         """Another one that has the conversations, and in them no result of a tool that stands there as a message,
-        too: a process that goes on would send each of them twice, and the provider counts them."""
+        too: a process that continues it would send each of them twice, and the provider counts them."""
         new = replace(self, folder=folder)
         for conversation in self._conversations():
             kept = [json.dumps(message) for message in _objects(conversation) if not _is_result(message)]

@@ -149,7 +149,7 @@ def check_numbers(
     link: Link, files: CommitFiles, before: ChainCounts, elsewhere: Mapping[StepKey, int] | None
 ) -> Iterator[Mismatch]:
     """
-    :param elsewhere: highest iterations of executions that came to no commit on the branch: they leave gaps. None:
+    :param elsewhere: highest iterations of executions without a commit on the branch: they leave gaps. None:
         that is not known here.
     """
     if link.kind is Kind.END:

@@ -259,7 +259,7 @@ class _Verification(Struct):
         return self.notes[layout.run_id]
 
     def _gaps(self) -> dict[StepKey, int]:
-        """Highest iterations of executions that came to no commit on the branch."""
+        """Highest iterations of executions without a commit on the branch."""
         highest = interrupted(self.repository.refs, self.reader.objects, self.layout)
         for link in self.siblings.values():
             if link.execution is not None and link.layout == self.layout:

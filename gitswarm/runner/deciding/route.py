@@ -171,7 +171,7 @@ def _taken_on(session: Session, record: StepRecord, ended: Choice, reason: str) 
 
 
 def _to_prove(session: Session, state: RunState, record: StepRecord) -> Choice:
-    """Where a run continues that came to its end unproven: to where the tests that fail would send it back, else to
+    """Where a run continues that ended unproven: to where the tests that fail would send it back, else to
     the step with the oldest finding."""
     about = next((concern.opened_by for concern in state.blocking), record)
     flow = session.specs.flows[about.flow]

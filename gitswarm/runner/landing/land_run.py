@@ -70,7 +70,7 @@ _FINDINGS_NAMED = 5
 
 
 class LandingOutcome(Struct, frozen=True):
-    """How a landing went. `tested`: what the tests said on the way."""
+    """How a landing went. `tested`: what the tests said meanwhile."""
 
     what: LandedAs | Refused
     summary: str

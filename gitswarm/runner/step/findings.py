@@ -166,7 +166,7 @@ def _tests_of(session: Session, tree: str, changes: Sequence[TextChange]) -> Ite
 
 
 def _is_compared(session: Session) -> bool:
-    """Whether the run comes to a test step, which decides whether what a handoff calls removed was."""
+    """Whether the run will reach a test step, which decides whether what a handoff calls removed was."""
     return any(session.specs.flows[name].closing_tests for name in session.spec.flows)
 
 

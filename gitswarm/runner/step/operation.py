@@ -82,7 +82,7 @@ def reported(
     report: Mapping[str, JsonValue],
     trailers: Mapping[str, str] | None = None,
 ) -> StepResult:
-    """The result of an operation that came to its end, whatever it found. The report is the step's first output, and
+    """The result of an operation that was finished, whatever it found. The report is the step's first output, and
     `evidence.operation` of conditions."""
     for artifact in step.plan.artifacts[:1]:
         path = request.run_base / artifact

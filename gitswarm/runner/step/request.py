@@ -89,7 +89,7 @@ def copies_of(plan: StepPlan) -> str:
 
 
 def ask_for_names(request: StepRequest) -> StepRequest:
-    """The same with a test command that says what became of every test, where it can be asked to."""
+    """The request with a test command that reports the result of every test, where it can be asked to."""
     order = request.command
     if order is None or order.shell is None:
         return request

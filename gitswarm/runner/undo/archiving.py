@@ -176,7 +176,7 @@ def _fold(
     runs: Sequence[RunOverview],
     refs: Mapping[str, Mapping[str, str]],
 ) -> tuple[list[Folded], str | None]:
-    """What became of each; and what git said, where nothing was moved."""
+    """The outcome for each; and what git said, where nothing was moved."""
     with scratch_repository(repository) as folder:
         there = remote.seen_from(folder)
         scratch = open_repository(folder, repository.env)

@@ -162,7 +162,7 @@ def from_forge(remarks: Iterable[Remark], checks: Iterable[CiCheck], run: str) -
 
 
 def given_feedback(session: Session, state: RunState) -> Feedback | None:
-    """The newest file that a person handed in: on the way, else when the run was started."""
+    """The newest file that a person handed in: during the run, else at its start."""
     for record in reversed(state.own_steps):
         if record.step == GIVEN and record.execution.agent == HUMAN and record.by_command:
             evidence = evidence_of(session, record)

@@ -81,7 +81,7 @@ class Forge(Protocol):
         """Whose account the command line uses; "" when the forge does not tell."""
 
     def find(self, branch: str) -> PullRequest | None:
-        """The newest request of a branch, whatever became of it."""
+        """The newest request of a branch, open or closed."""
 
     def create(self, branch: str, target: str | None, title: str, body: str) -> None:
         """A draft. `target` None: the forge's default branch."""
@@ -147,7 +147,7 @@ class ForgeCli(Struct, frozen=True):
                 cwd=self.folder,
                 env={**self.env, **_QUIET},
                 timeout=CALL_TIMEOUT_S,
-                start_new_session=True,  # a Ctrl-C is for us: the step comes to its end
+                start_new_session=True,  # a Ctrl-C is for us: the step is finished
             )
         except subprocess.TimeoutExpired as error:
             raise ForgeError(

@@ -34,6 +34,7 @@ from gitswarm.cli.invocation import config_at, now, read_text, run_context
 from gitswarm.cli.progress import JsonProgress, LiveProgress, NoticeObserver, PlainProgress
 from gitswarm.cli.runs import severity, tests_word
 from gitswarm.cli.terminal import on_signals
+from gitswarm.engines.names import DEFAULT, short_of
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import RunInterruptedError, SwarmError, UsageError
 from gitswarm.git.owners import announce
@@ -372,6 +373,7 @@ def _for_real(engine: str, start: str, more: str) -> list[str]:
     mode = adapter.advised
     if not mode:
         return []
-    line = next_lines(f"{'for real':<11}", f"{start} --mode {mode}{more}")
+    by = "" if short_of(engine) == DEFAULT else f" --engine {short_of(engine)}"
+    line = next_lines(f"{'for real':<11}", f"{start}{by} --mode {mode}{more}")
     missing = not adapter.located(os.environ)
     return [*(next_lines(f"{'install':<11}", adapter.install) if missing else ()), *line]

@@ -61,6 +61,22 @@ def test_a_mode_is_for_the_engines_that_are_asked(here: Project, engines: str, f
     assert refused in answer.stderr
 
 
+def test_what_is_to_be_typed_for_a_model_names_the_engine_of_the_rehearsal(here: Project) -> None:
+    team(here, "{}\n")
+    by = {name: here.swarm("start", "one", "--engine", name).stderr for name in ("claude", "gemini", "codex-step")}
+    lines = {
+        name: next(line for line in said.splitlines() if line.startswith("for real")) for name, said in by.items()
+    }
+    assert lines == {
+        "claude": "for real   git swarm start one --mode cli -m 'TASK'",
+        "gemini": "for real   git swarm start one --engine gemini --mode cli -m 'TASK'",
+        "codex-step": "for real   git swarm start one --engine codex --mode cli -m 'TASK'",
+    }
+    last = str(here.json("list")[0]["run_id"])
+    forked = here.swarm("fork", "1", "--engine", "gemini").stderr
+    assert f"for real   git swarm fork 1 --run {last} --engine gemini --mode cli\n" in forked
+
+
 def test_what_one_engine_lacks_stops_no_flow_of_another(here: Project) -> None:
     gone = replace(here, env={**here.env, "SWARM_CLAUDE_CLI": "/nowhere"})
     team(here, "engines: {default: gemini, claude: {mode: cli}, flows: {two: claude}}\n")

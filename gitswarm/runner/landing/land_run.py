@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable
 from itertools import chain, count
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.engines.command import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
 from gitswarm.git.as_user import output_of
 from gitswarm.git.merge import Merged
@@ -72,36 +70,14 @@ _FINDINGS_NAMED = 5
 class LandingOutcome(Struct, frozen=True):
     """How a landing went. `tested`: what the tests said meanwhile."""
 
-    what: LandedAs | Refused
+    landed: LandedAs | Refused
     summary: str
     tested: StepResult | None = None
 
 
-def landing_operation(
-    session: Session, state: RunState, plan: LandingPlan, report: Callable[[LandingOutcome], None]
-) -> Operation:
-    """The operation of a step that lands; a refusal is a step that is BLOCKED, with what stood in the way.
-
-    :param state: the run before that step.
-    :param report: is given how it went.
-    """
-
-    def operation(request: StepRequest, emit: Emit) -> StepResult:
-        started = time.monotonic()
-        try:
-            outcome = _Attempt(session, state, plan, request, emit).until_done()
-        except StorageError:
-            raise  # our own journal, or a disk that takes no step either
-        except SwarmError as error:
-            outcome = LandingOutcome(Refused(error.message, error.hint), error.message)
-        report(outcome)
-        return replace(landing_result(plan, outcome), duration_ms=int((time.monotonic() - started) * 1000))
-
-    return operation
-
-
-class _Attempt(Struct):
-    """One landing, again from the start whenever the target moved meanwhile."""
+class LandingAttempt(Struct):
+    """One landing, again from the start whenever the target moved meanwhile. `state`: the run before the step that
+    lands."""
 
     session: Session
     state: RunState
@@ -110,13 +86,21 @@ class _Attempt(Struct):
     emit: Emit
     _tested: StepResult | None = None
 
-    def until_done(self) -> LandingOutcome:
+    def outcome(self) -> LandingOutcome:
+        try:
+            return self._until_done()
+        except StorageError:
+            raise  # our own journal, or a disk that takes no step either
+        except SwarmError as error:
+            return LandingOutcome(Refused(error.message, error.hint), error.message)
+
+    def _until_done(self) -> LandingOutcome:
         for _attempt in range(_ATTEMPTS):
-            what = self._once()
-            if isinstance(what, LandedAs):
-                return LandingOutcome(what, describe(self.plan, what.commit, self._tested), self._tested)
-            if what is not None:
-                return LandingOutcome(what, what.reason, self._tested)
+            landed = self._once()
+            if isinstance(landed, LandedAs):
+                return LandingOutcome(landed, describe(self.plan, landed.commit, self._tested), self._tested)
+            if landed is not None:
+                return LandingOutcome(landed, landed.reason, self._tested)
         why = f"{short(self.plan.target)} kept moving: {_ATTEMPTS} attempts to land on it failed"
         return LandingOutcome(Refused(why, f"git swarm land {self.session.layout.run_id}"), why, self._tested)
 
@@ -226,15 +210,16 @@ def conflict(session: Session, state: RunState, plan: LandingPlan, found: Merged
 
 
 def landing_result(plan: LandingPlan | None, outcome: LandingOutcome) -> StepResult:
-    tested = outcome.tested
+    """The result of a step that lands; a refusal is a step that is BLOCKED, with what stood in the way."""
+    tested, landed = outcome.tested, outcome.landed
     trailers: dict[str, str] = {}
-    if isinstance(outcome.what, LandedAs):
+    if isinstance(landed, LandedAs):
         handoff = Handoff(status=Status.VERIFIED, summary=outcome.summary)
-        trailers[LANDING] = f"{outcome.what.commit} {outcome.what.target}"
+        trailers[LANDING] = f"{landed.commit} {landed.target}"
     else:
-        lines = tuple(text for text in (*outcome.what.paths, outcome.what.output) if text)
+        lines = tuple(text for text in (*landed.paths, landed.output) if text)
         handoff = Handoff(status=Status.BLOCKED, summary=outcome.summary, blockers=lines)
-        if outcome.what.voids and plan is not None:
+        if landed.voids and plan is not None:
             trailers[ApprovalKind.VOIDS] = plan.approval.commit
     result = handed_off(LAND, handoff, trailers=trailers)
     if tested is None:
@@ -282,18 +267,21 @@ def land_run(session: Session, state: RunState, request: LandingRequest) -> Land
     if refused is not None and not refused.voids:
         return refused
     outcomes: list[LandingOutcome] = []
-    operation = landing_operation(session, state, decided, outcomes.append)
+
+    def operation(request: StepRequest, emit: Emit) -> StepResult:
+        started = time.monotonic()
+        outcomes.append(LandingAttempt(session, state, decided, request, emit).outcome())
+        return replace(landing_result(decided, outcomes[-1]), duration_ms=int((time.monotonic() - started) * 1000))
+
     after = execute_out_of_band(session, state, OutOfBandStep(LAND, KERNEL, operation))
     if not outcomes:
         raise SwarmError("the landing did not end", hint=f"git swarm show {LAND} --run {after.layout.run_id}")
-    outcome = outcomes[-1]
-    if isinstance(outcome.what, Refused):
-        return outcome.what
-    return LandedRun(outcome.what, outcome.summary, after, is_new=True)
+    landed = outcomes[-1].landed
+    return landed if isinstance(landed, Refused) else LandedRun(landed, outcomes[-1].summary, after, is_new=True)
 
 
 def _foreseen(session: Session, state: RunState, plan: LandingPlan) -> Refused | None:
-    """What can be told without a step: a conflict, a target that has the code already, work in the way."""
+    """What is known without a step: a conflict, a target that has the code already, work in the way."""
     repository = session.repository
     tip = repository.refs.read(plan.target)
     if tip is None:

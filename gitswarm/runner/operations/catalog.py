@@ -17,7 +17,7 @@ from gitswarm.records.execution import Status
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import HumanPolicy
 from gitswarm.runner.landing.approve import concerns_at_end, subject_of
-from gitswarm.runner.landing.land_run import LandingOutcome, landing_operation, push_target, unsound
+from gitswarm.runner.landing.land_run import LandingAttempt, landing_result, push_target, unsound
 from gitswarm.runner.landing.landing_plan import (
     LandedBefore,
     LandingPlan,
@@ -85,7 +85,7 @@ def approve(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     decision = read_decision(step.session, step.state)
     verdict = decision.verdict.value if decision is not None else None
     against = list(_against(step)) if decision is not None and decision.verdict.merges else []
-    reasons: list[JsonValue] = [each.what for each in against]
+    reasons: list[JsonValue] = [each.reason for each in against]
     report: dict[str, JsonValue] = {"verdict": verdict, "approved": False, "against": reasons}
     if decision is None or not decision.verdict.merges:
         summary = f"not approved: the verdict is {verdict or 'missing, or cannot be read'}"
@@ -103,10 +103,10 @@ def approve(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
 
 
 class _Objection(Struct, frozen=True):
-    """What stands against an approval, and the command that takes it out of the way."""
+    """What stands against an approval, and the command that removes it."""
 
-    what: str
-    way_on: str
+    reason: str
+    hint: str
 
 
 def _against(step: KernelStep) -> Iterator[_Objection]:
@@ -138,11 +138,11 @@ def _is_of_this_gate(step: KernelStep) -> bool:
 def _refusal(step: KernelStep, against: Sequence[_Objection]) -> Handoff:
     """A watched run waits for a person; nobody else's word changes it."""
     watched = step.session.spec.human is HumanPolicy.SUPERVISED
-    reasons = tuple(each.what for each in against)
+    reasons = tuple(each.reason for each in against)
     return Handoff(
         status=Status.BLOCKED if watched else Status.UNVERIFIED,
         summary=f"not approved, although the verdict is to merge: {reasons[0]}",
-        blockers=(*reasons, against[0].way_on) if watched else (),
+        blockers=(*reasons, against[0].hint) if watched else (),
         concerns=() if watched else reasons,
     )
 
@@ -156,13 +156,12 @@ def land(step: KernelStep, request: StepRequest, emit: Emit) -> StepResult:
     refused = unsound(session) if isinstance(decided, LandingPlan) else decided
     if refused is not None or isinstance(decided, Refused):
         return _refused(step, request, refused or Refused("nothing to land", ""))
-    outcomes: list[LandingOutcome] = []
-    result = landing_operation(session, state, decided, outcomes.append)(request, emit)
-    what = outcomes[-1].what
-    if isinstance(what, Refused):
-        return replace(_refused(step, request, what), trailers=result.trailers, check=result.check)
-    landed = _landed(step, request, what.commit, what.target, result.trailers)
-    return replace(landed, check=result.check, transcript=result.transcript, tool_calls=result.tool_calls)
+    outcome = LandingAttempt(session, state, decided, request, emit).outcome()
+    own, landed = landing_result(decided, outcome), outcome.landed
+    if isinstance(landed, Refused):
+        return replace(_refused(step, request, landed), trailers=own.trailers, check=own.check)
+    result = _landed(step, request, landed.commit, landed.target, own.trailers)
+    return replace(result, check=own.check, transcript=own.transcript, tool_calls=own.tool_calls)
 
 
 def _landed(

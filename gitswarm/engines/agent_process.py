@@ -1,4 +1,4 @@
-"""A program that works for one session and says what it does in lines: started, heard, answered, ended."""
+"""A program that works for one session and writes lines about it: started, read, answered, ended."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ Item = TypeVar("Item")
 
 
 class Backlog(Generic[Item]):
-    """What one thread says and another hears. `deadline`: on the monotonic clock; `ended`: nobody waits any more."""
+    """Items that one thread puts and another one receives. `deadline`: on the monotonic clock; `ended`: nobody waits
+    any more."""
 
     def __init__(self, deadline: float, ended: threading.Event) -> None:
         self.deadline = deadline
@@ -91,13 +92,13 @@ class Backlog(Generic[Item]):
         self._closed = threading.Event()
 
     def put(self, item: Item) -> None:
-        """Waits while too much waits, as long as anybody hears it."""
+        """Blocks while the backlog is full, until it is closed."""
         while not self._closed.is_set():
             with contextlib.suppress(queue.Full):
                 self._items.put(item, timeout=_POLL_S)
                 return
 
-    def heard(self) -> Iterator[Item]:
+    def received(self) -> Iterator[Item]:
         """
         :raises StepEndedError: nobody waits for it any more.
         :raises TimeoutError: the deadline is over.
@@ -113,13 +114,13 @@ class Backlog(Generic[Item]):
         raise TimeoutError
 
     def close(self) -> None:
-        """Nobody hears it any more."""
+        """Items are received no more: none is put, and nobody blocks."""
         self._closed.set()
 
 
 class AgentProcess(Backlog[bytes | None]):
     """`exit_code` None: it has not ended by itself; negative: the signal that killed it. `stderr`: the end of what it
-    said there."""
+    wrote there."""
 
     def __init__(self, process: subprocess.Popen[bytes], deadline: float, ended: threading.Event) -> None:
         super().__init__(deadline, ended)
@@ -133,8 +134,8 @@ class AgentProcess(Backlog[bytes | None]):
         return " ".join(self.stderr).strip()
 
     def lines(self) -> Iterator[str]:
-        """What it says, until it is over; raises what `heard` does."""
-        for line in self.heard():
+        """The lines that it writes, until it ends; raises what `received` does."""
+        for line in self.received():
             if line is None:
                 self.exit_code = self.process.wait(_REAP_S)
                 return

@@ -111,7 +111,7 @@ def no_answer(outcome: EngineOutcome) -> str:
     return f"no answer: {outcome.kind}: {outcome.detail}"
 
 
-def unheard(_event: Event) -> None:
+def discard(_event: Event) -> None:
     """Nobody follows a navigator."""
 
 

@@ -18,10 +18,10 @@ from gitswarm.engines.agent_session import (
     FINALIZE_S,
     NAVIGATOR,
     SessionLimits,
+    discard,
     named_model,
     no_answer,
     session_folder,
-    unheard,
 )
 from gitswarm.engines.base import (
     Capabilities,
@@ -140,14 +140,14 @@ class ClaudeEngine(Struct, frozen=True):
         return ask_directly(question, NAVIGATOR, terms.model, access)
 
     def _route_in_session(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
-        recorder = Recorder(terms, self.clock, unheard, _SOURCES[self.mode])
+        recorder = Recorder(terms, self.clock, discard, _SOURCES[self.mode])
         hooks = HookPolicy(terms.decide, self.profile.decision_s)
         limits = SessionLimits.within(question.timeout_s)
         meter = Meter(self.profile.price, recorder.used)
         with self._prepared(terms, recorder, partial(route_options, question, terms, self.profile)) as options:
             if isinstance(options, EngineOutcome):
                 return RouteAnswer(problem=no_answer(options))
-            answered = self._phases(lambda: Conversation(recorder, hooks, unheard, meter)).run(options, limits)
+            answered = self._phases(lambda: Conversation(recorder, hooks, discard, meter)).run(options, limits)
         if answered.outcome.kind == "killed":
             raise TimeoutError
         usage = answered.usage

@@ -196,21 +196,21 @@ def read_line(line: bytes) -> Iterator[SessionEvent]:
 
 
 def read_message(message: JsonMessage) -> Iterator[SessionEvent]:
-    kind = message.get("type")
-    if kind == "system":
-        yield from _system(message)
-    elif kind == "assistant":
-        yield from _assistant(message)
-    elif kind == "user":
-        yield from _user(message)
-    elif kind == "stream_event":
-        yield from _streamed(_object(message.get("event")), message.get("parent_tool_use_id"))
-    elif kind == "rate_limit_event":
-        limit = _object(message.get("rate_limit_info"))
-        if limit.get("status") == "rejected":
-            yield UsageLimit(_integer(limit.get("resetsAt")))
-    elif kind == "result":
-        yield _result(message)
+    match message.get("type"):
+        case "system":
+            yield from _system(message)
+        case "assistant":
+            yield from _assistant(message)
+        case "user":
+            yield from _user(message)
+        case "stream_event":
+            yield from _streamed(_object(message.get("event")), message.get("parent_tool_use_id"))
+        case "rate_limit_event":
+            limit = _object(message.get("rate_limit_info"))
+            if limit.get("status") == "rejected":
+                yield UsageLimit(_integer(limit.get("resetsAt")))
+        case "result":
+            yield _result(message)
 
 
 def _system(message: JsonMessage) -> Iterator[SessionEvent]:

@@ -292,7 +292,7 @@ def run_session(
 def _listen(events: Backlog[SessionEvent], deadline: float) -> Iterator[SessionEvent]:
     """Everything that is said, until the process is gone or the time is over."""
     with suppress(TimeoutError):
-        for message in events.heard():
+        for message in events.received():
             yield message
             if isinstance(message, ProcessExit):
                 return

@@ -39,7 +39,7 @@ Judged = tuple[OpenCall, Verdict]
 
 
 class CodexSession:
-    """`answer` is called from other threads than `hear`. `home`: where the program keeps its records.
+    """`answer` is called from other threads than `read_line`. `home`: where the program keeps its records.
 
     `thread`: what it is resumed by. `text`: the last that the agent said. `model`: who answers, as far as that is
     known. `finished`: its turn came to an end; `failure`: why it failed. `over`: outcome and reason, where we ended
@@ -152,8 +152,8 @@ class CodexSession:
 
     # --- its events
 
-    def hear(self, line: str) -> None:
-        """One line of its standard output."""
+    def read_line(self, line: str) -> None:
+        """Reads one line of its standard output."""
         if self.broken is not None:
             raise self.broken
         try:
@@ -164,25 +164,26 @@ class CodexSession:
             self.recorder.note("assistant", f"(not understood) {line}")
             return
         with self._lock:
-            self._take(kind, event, part, item)
+            self._receive(kind, event, part, item)
 
-    def _take(self, kind: str, event: Mapping[str, Any], part: str | None, item: Mapping[str, Any]) -> None:
-        if kind == "thread.started":
-            self.thread = event.get("thread_id")
-        elif kind == "turn.completed":
-            self.finished = True
-            self._used(event.get("usage") or {})
-        elif kind == "turn.failed":
-            self.failure = str((event.get("error") or {}).get("message") or "no reason given")
-        elif kind == "error":
-            self.recorder.note("system", f"codex: {event.get('message')}")
-        elif kind == "item.completed" and part == "agent_message":
-            self.text = str(item.get("text") or "")
-            self.recorder.say(self.text)
-        elif part in ("command_execution", "file_change"):
-            self._carried_out(kind, item)
-        elif kind == "item.completed" and part in ("error", "reasoning"):
-            self.recorder.note("system", f"codex: {item.get('message') or item.get('text')}")
+    def _receive(self, kind: str, event: Mapping[str, Any], part: str | None, item: Mapping[str, Any]) -> None:
+        match kind, part:
+            case "thread.started", _:
+                self.thread = event.get("thread_id")
+            case "turn.completed", _:
+                self.finished = True
+                self._used(event.get("usage") or {})
+            case "turn.failed", _:
+                self.failure = str((event.get("error") or {}).get("message") or "no reason given")
+            case "error", _:
+                self.recorder.note("system", f"codex: {event.get('message')}")
+            case _, "command_execution" | "file_change":
+                self._carried_out(kind, item)
+            case "item.completed", "agent_message":
+                self.text = str(item.get("text") or "")
+                self.recorder.say(self.text)
+            case "item.completed", "error" | "reasoning":
+                self.recorder.note("system", f"codex: {item.get('message') or item.get('text')}")
 
     def _carried_out(self, kind: str, item: Mapping[str, Any]) -> None:
         """A call begins or ends that the hook was asked about."""

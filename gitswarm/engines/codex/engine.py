@@ -147,7 +147,7 @@ class _Turns(Struct, frozen=True):
                 session.agent = agent
                 agent.say_all(prompt)
                 for line in agent.lines():
-                    session.hear(line)
+                    session.read_line(line)
                     if session.over is not None:
                         break
                 outcome = _outcome(session, agent)

@@ -20,13 +20,13 @@ from gitswarm.engines.agent_session import (
     USUAL_TOOLS,
     SessionEnd,
     SessionLimits,
+    discard,
     host_and_port,
     named_model,
     no_answer,
     session_folder,
     session_result,
     token_cost,
-    unheard,
     used_up,
 )
 from gitswarm.engines.base import Capabilities, Emit, RouteTerms, StepEndedError, StepRequest, StepResult
@@ -125,7 +125,7 @@ class GeminiEngine(Struct, frozen=True):
         """
         :raises TimeoutError: there was no answer in time.
         """
-        recorder = Recorder(terms, self.setup.clock, unheard, "cli-observed")
+        recorder = Recorder(terms, self.setup.clock, discard, "cli-observed")
         with self._session(terms, recorder, NAVIGATOR, threading.Event()) as session:
             if isinstance(session, EngineOutcome):
                 return RouteAnswer(problem=no_answer(session))

@@ -64,13 +64,20 @@ def parsed_json(content: bytes | str) -> object:
     :raises MistakesError: it is no JSON that can be stored again.
     """
     try:
-        value: object = json.loads(content)
+        value: object = json.loads(content, parse_constant=_refuse_constant)
         msgspec.json.encode(value)
     except UnicodeEncodeError as error:
         raise MistakesError([Mistake((), _HALF)]) from error
-    except (ValueError, RecursionError) as error:
-        raise MistakesError([Mistake((), f"it is no JSON: {error}")]) from error
+    except RecursionError as error:
+        raise MistakesError([Mistake((), "it is no JSON: nested too deeply")]) from error
+    except ValueError as error:
+        what = str(error).partition(";")[0]  # behind it, how a program would allow numbers without end
+        raise MistakesError([Mistake((), f"it is no JSON: {what}")]) from error
     return value
+
+
+def _refuse_constant(word: str) -> object:
+    raise ValueError(f"{word} is no number that JSON has")
 
 
 _HALF = "half a character (a lone surrogate) cannot be stored"

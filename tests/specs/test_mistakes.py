@@ -116,6 +116,21 @@ def test_what_is_no_json_is_a_mistake(content: str) -> None:
         Named.from_json(content)
 
 
+@table(
+    ("content", "said"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ("1" * 9_000, "Exceeds the limit (4300 digits) for integer string conversion: value has 9000 digits"),
+        ('{"aside": NaN, "wrong": 1}', "NaN is no number that JSON has"),
+        ('{"aside": -Infinity, "wrong": 1}', "-Infinity is no number that JSON has"),
+    ],
+)
+def test_why_it_is_no_json_is_said_in_words(content: str, said: str) -> None:
+    with pytest.raises(MistakesError) as caught:
+        Named.from_json(content)
+    assert str(caught.value) == f"it is no JSON: {said}"
+
+
 def test_a_short_form_is_written_out_and_stands_in_the_schema() -> None:
     assert Named.from_plain({"name": "a", "aside": "four"}).aside == 4
     schema: Any = json_schema(Named)

@@ -290,11 +290,11 @@ def advanced(run: Run, until: str | None) -> Run:
     return after
 
 
-def ended(run: Run, wish: str) -> Run:
-    """Ended at this boundary, as a person wished or because there is nothing left to execute."""
+def ended(run: Run, end: str) -> Run:
+    """Ended at this boundary, as a person requested, or because there is nothing left to execute."""
     if run.is_stuck:
         return replace(run, end={"failed": "failed", "blocked": "paused"}[run.steps[-1].outcome])
-    return replace(run, end=wish if run.pending else "succeeded")
+    return replace(run, end=end if run.pending else "succeeded")
 
 
 def resumed(run: Run, until: str | None) -> list[Run]:

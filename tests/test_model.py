@@ -349,13 +349,13 @@ class Walks(RuleBasedStateMachine):
         self.settle(self.new_run(), [after])
 
     @precondition(lambda self: self.runs)
-    @rule(choice=choices, wish=st.sampled_from((("stop", "stopped"), ("pause", "paused"))))
-    def stop_or_pause(self, choice: int, wish: tuple[str, str]) -> None:
+    @rule(choice=choices, command=st.sampled_from((("stop", "stopped"), ("pause", "paused"))))
+    def stop_or_pause(self, choice: int, command: tuple[str, str]) -> None:
         picked = self.pick(choice, lambda run: run.end is None) or self.pick(choice)
         assert picked is not None
         name, run = picked
-        self.swarm(wish[0], name)
-        self.settle(name, [model.ended(tidy, wish[1]) for tidy in model.tidied(run)] if run.end is None else [run])
+        self.swarm(command[0], name)
+        self.settle(name, [model.ended(tidy, command[1]) for tidy in model.tidied(run)] if run.end is None else [run])
 
     @precondition(lambda self: len(self.runs) > 1)
     @rule(choice=choices)

@@ -143,7 +143,7 @@ def entries(draw: st.DrawFn) -> dict[str, Any]:
         entry["fail"] = "out of luck"
     if draw(st.booleans()):
         entry["write"] = {f"src/{draw(st.sampled_from('xyz'))}.txt": draw(st.sampled_from("123"))}
-    wishes = [
+    signals = [
         {
             "chosen_candidate_id": draw(
                 st.sampled_from(["advance:b", "repeat:a", "detour:q1", "terminate", "escalate"])
@@ -155,7 +155,7 @@ def entries(draw: st.DrawFn) -> dict[str, Any]:
         "not json",
     ]
     if draw(st.integers(0, 2)) == 0:
-        entry["route"] = draw(st.sampled_from(wishes))
+        entry["route"] = draw(st.sampled_from(signals))
     return entry
 
 

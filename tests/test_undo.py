@@ -313,11 +313,11 @@ def test_behind_the_last_step_nothing_is_skipped(three: Project) -> None:
     assert said == f"git-swarm: no step is next: the flow is at its end\nhint: git swarm status {run}\n"
 
 
-@pytest.mark.parametrize(("wish", "state", "code"), [("stop", "stopped", 0), ("pause", "paused", 5)])
+@pytest.mark.parametrize(("command", "state", "code"), [("stop", "stopped", 0), ("pause", "paused", 5)])
 def test_a_wish_at_once_keeps_the_step_s_work_and_resume_continues_it(
-    three: Project, hanging: subprocess.Popen[str], wish: str, state: str, code: int
+    three: Project, hanging: subprocess.Popen[str], command: str, state: str, code: int
 ) -> None:
-    three.swarm(wish, "--now")
+    three.swarm(command, "--now")
 
     assert hanging.wait(timeout=30) == code
     status = three.json("status")
@@ -326,7 +326,10 @@ def test_a_wish_at_once_keeps_the_step_s_work_and_resume_continues_it(
     assert '"files": [\n    "a.txt",\n    "b.txt",\n    "d/x"\n  ]' in partial
     assert (Path(status["worktree"]) / "b.txt").read_text(encoding="utf-8") == "2"
     announced, ended = map(json.loads, three.swarm("events", "--json").stdout.splitlines()[-2:])
-    assert (announced["kind"], ended["kind"]) == ({"stop": "run_stopping"}.get(wish, "run_pausing"), f"run_{state}")
+    assert (announced["kind"], ended["kind"]) == (
+        {"stop": "run_stopping"}.get(command, "run_pausing"),
+        f"run_{state}",
+    )
     assert announced["payload"] == {"reason": "asked by hand"}
 
 

@@ -142,11 +142,11 @@ def test_an_undo_that_is_killed_again_and_again_can_be_asked_for_until_it_is_don
     assert (files(worktree), told(three, "log")) == before
 
 
-@pytest.mark.parametrize("wish", ["stop", "pause"])
-def test_a_run_with_nothing_left_to_execute_succeeds_whatever_is_wished(three: Project, wish: str) -> None:
+@pytest.mark.parametrize("command", ["stop", "pause"])
+def test_a_run_with_nothing_left_to_execute_succeeds_whatever_is_requested(three: Project, command: str) -> None:
     (start(three, SCRIPT) / "by_hand.txt").write_text("mine", encoding="utf-8")
     swarm(three, "rollback", "three")
-    assert swarm(three, wish).stdout == f"{only_run(three)} succeeded\n"
+    assert swarm(three, command).stdout == f"{only_run(three)} succeeded\n"
     swarm(three, "resume")
     assert steps(three) == ["one@1", "two@1", "three@1"]
 

@@ -133,17 +133,17 @@ def release(run: RunArgument = None) -> None:
     out(f"anywhere   git swarm resume {layout.run_id} --hub")
 
 
-def ask_over_hub(run: str | None, wish: RequestKind, *, at_once: bool) -> None:
+def ask_over_hub(run: str | None, kind: RequestKind, *, at_once: bool) -> None:
     """For `stop --hub` and `pause --hub`."""
     repository = repository_here()
-    refuse_agent(os.environ, wish, repository.common_dir)
+    refuse_agent(os.environ, kind, repository.common_dir)
     if at_once:
-        again = f"git swarm {wish} --hub" + (f" {run}" if run else "")
+        again = f"git swarm {kind} --hub" + (f" {run}" if run else "")
         raise UsageError("--now reaches a run of this machine, not one over the hub", hint=again)
     remote = hub_for_runs(repository, os.environ)
     layout = find_on_hub(repository, remote, run)
-    lease = ask_on_hub(repository, remote, layout, now, wish)
-    out(f"{layout.run_id} will {wish} after its current step ({lease.owner} executes it)")
+    lease = ask_on_hub(repository, remote, layout, now, kind)
+    out(f"{layout.run_id} will {kind} after its current step ({lease.owner} executes it)")
     out(f"look       git swarm status {layout.run_id} --hub")
 
 

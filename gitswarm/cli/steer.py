@@ -305,23 +305,23 @@ def _standing(state: RunState) -> str:
     return f"is already {end}{at}" if at else f"has already ended, {end}"
 
 
-def _request(run: str | None, wish: RequestKind, *, at_once: bool, hub: bool) -> None:
+def _request(run: str | None, kind: RequestKind, *, at_once: bool, hub: bool) -> None:
     if hub:
         from gitswarm.cli.exchange import ask_over_hub  # noqa: PLC0415 - few runs are on a hub
 
-        ask_over_hub(run, wish, at_once=at_once)
+        ask_over_hub(run, kind, at_once=at_once)
         return
     repository = repository_here()
     layout = find_run(repository, run)
     locks = Locks(repository.common_dir)
     owner = locks.owner(layout.run_id)
-    request = Request(wish=wish, reason="asked by hand")
+    request = Request(kind=kind, reason="asked by hand")
     if owner is None:
         before = replay(repository, layout)
         if before.end is None:
             from gitswarm.runner.hub.transfer import refuse_elsewhere  # noqa: PLC0415 - as above
 
-            refuse_elsewhere(repository, os.environ, layout, wish)
+            refuse_elsewhere(repository, os.environ, layout, kind)
         state = end_unowned(repository, layout, quiet_context(repository, layout), request)
         if before.end is None:
             out(f"{layout.run_id} {state.end}")
@@ -330,12 +330,12 @@ def _request(run: str | None, wish: RequestKind, *, at_once: bool, hub: bool) ->
         return
     Requests(repository, layout).put(request)
     if not at_once:
-        out(f"{layout.run_id} will {wish} after its current step (process {owner.pid})")
+        out(f"{layout.run_id} will {kind} after its current step (process {owner.pid})")
         return
     if not interrupt(owner):
         raise UsageError(
             f"{layout.run_id} runs on {owner.host}: --now works only there",
-            hint=f"git swarm {wish} {layout.run_id}",
+            hint=f"git swarm {kind} {layout.run_id}",
         )
     deadline = time.monotonic() + INTERRUPT_WAIT_S
     while locks.owner(layout.run_id) is not None and time.monotonic() < deadline:

@@ -117,7 +117,7 @@ def _at_an_end(session: Session, state: RunState, *, adopt: bool) -> RunState:
     is_said = newest is not None and newest.by_command and newest.commit == state.tip  # and its end is missing
     if adopt or state.end is not None or is_said:
         return settled(session, state)
-    request = Request(wish="stop", reason="asked by hand")
+    request = Request(kind="stop", reason="asked by hand")
     return end_run(session, restore_worktree(session, state), state, ending_at(session, state, request))
 
 

@@ -80,7 +80,7 @@ def _end_here(session: Session, state: RunState, decision: Decision, *, executed
         return RunOutcome(RunStatus.STOPPED, decision, asked="Ctrl-C")
     request = session.requests.read()
     if request is not None:
-        return RunOutcome(STATUS[request.wish], decision, asked=request.reason)
+        return RunOutcome(STATUS[request.kind], decision, asked=request.reason)
     last = state.last_step
     again = decision.fork.pending if decision.fork is not None else (decision.to_step,)
     if decision.findings and last is not None and last.step in again:
@@ -104,12 +104,12 @@ def _end_now(session: Session, place: RunWorktree, state: RunState, decision: De
     else:
         partial = keep_partial(session, place, finished)
     request = _request(session)
-    return end_run(session, place, finished, RunOutcome(STATUS[request.wish], decision, partial, request.reason))
+    return end_run(session, place, finished, RunOutcome(STATUS[request.kind], decision, partial, request.reason))
 
 
 def _request(session: Session) -> Request:
     """What was asked for when the step was cut off."""
-    return session.requests.read() or Request(wish=session.context.cut_off_means, reason="ended by a signal")
+    return session.requests.read() or Request(kind=session.context.cut_off_means, reason="ended by a signal")
 
 
 class RunOutcome(Struct, frozen=True):
@@ -123,12 +123,12 @@ class RunOutcome(Struct, frozen=True):
 
 
 def ending_at(session: Session, state: RunState, request: Request) -> RunOutcome:
-    """The end at a boundary, as a person wishes. With nothing left to execute a run ends as it would by itself:
+    """The end at a boundary, as a person requested. With nothing left to execute a run ends as it would by itself:
     after another end `resume` would execute its last step again."""
     decision = decide_next(session, state)
     if decision.to_step is None:
         return RunOutcome(end_of(decision), decision)
-    return RunOutcome(STATUS[request.wish], decision, asked=request.reason)
+    return RunOutcome(STATUS[request.kind], decision, asked=request.reason)
 
 
 def end_run(session: Session, place: RunWorktree, state: RunState, ending: RunOutcome) -> RunState:

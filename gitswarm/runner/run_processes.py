@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import field
+
 from gitswarm.errors import SwarmError
 from gitswarm.git.owners import Owner, clone_id, live_owners
 from gitswarm.git.repository import Repository
@@ -90,7 +92,7 @@ STATUS: dict[RequestKind, RunStatus] = {"stop": RunStatus.STOPPED, "pause": RunS
 class Request(Record):
     """What somebody asks of the process that owns the run, left in a file for it."""
 
-    wish: RequestKind
+    kind: RequestKind = field(name="wish")
     reason: str
 
 

@@ -86,7 +86,7 @@ class ScriptEntry(Record):
     was when that was recorded. `outcome`: how the session ended, where that is not by itself.
     `tokens` and `cost_usd` are used from the begin; a cost that is null is unknown.
     What the step's station promises and the entry does not write is filled in, but for what it `leaves_out`.
-    `route` is a navigator's answer after the step, given `route_delay_ms` late; `routing` the agent's own wish.
+    `route` is a navigator's answer after the step, given `route_delay_ms` late; `routing` the agent's own signal.
     A path that starts with `RUN_BASE/` lies in the run's evidence folder, any other in the worktree.
     """
 

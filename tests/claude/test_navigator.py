@@ -314,5 +314,5 @@ def test_without_the_extra_nobody_is_asked_and_one_line_says_so(
 
 def test_a_navigator_is_of_the_economy_tier_unless_a_model_is_named() -> None:
     policy = load_library(bundled("flows"), {}).policy()
-    wishes = (ModelRequest(), ModelRequest("claude-opus-5-5"))
-    assert [navigator_model(policy, "claude-step", wish) for wish in wishes] == [MODEL, "claude-opus-5-5"]
+    requests = (ModelRequest(), ModelRequest("claude-opus-5-5"))
+    assert [navigator_model(policy, "claude-step", request) for request in requests] == [MODEL, "claude-opus-5-5"]

@@ -209,10 +209,10 @@ STOPS = pytest.param("stop", "stopped", 0, marks=pytest.mark.soak)
 
 
 @run_by("cli")
-@pytest.mark.parametrize(("wish", "state", "code"), [("pause", "paused", 5), STOPS])
-def test_another_process_ends_it_at_once(product: Product, wish: str, state: str, code: int) -> None:
+@pytest.mark.parametrize(("command", "state", "code"), [("pause", "paused", 5), STOPS])
+def test_another_process_ends_it_at_once(product: Product, command: str, state: str, code: int) -> None:
     with product.standing() as process:
-        product.project.swarm(wish, "--now")
+        product.project.swarm(command, "--now")
         assert process.wait(30) == code
     assert asked(product.project, "status")["state"] == state
     product.check_nothing_left()

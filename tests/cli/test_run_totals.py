@@ -72,17 +72,17 @@ def test_cost_lists_what_was_taken_back_where_it_was_executed(totals: Project, s
     totals.swarm("rollback", "--undo")
 
 
-@pytest.mark.parametrize(("wish", "state"), [("stop", "stopped"), ("pause", "paused")])
-def test_a_run_that_stands_already_is_not_ended_again(tmp_path: Path, wish: str, state: str) -> None:
+@pytest.mark.parametrize(("command", "state"), [("stop", "stopped"), ("pause", "paused")])
+def test_a_run_that_stands_already_is_not_ended_again(tmp_path: Path, command: str, state: str) -> None:
     project = new_project(tmp_path)
     project.commit(FLOWS, "flows")
     project.start(SCRIPT, "--until", "critique", flow="hello")
     run = str(project.json("list")[0]["run_id"])
     project.swarm("rollback", "write@1")
-    assert project.swarm(wish).stdout == f"{run} {state}\n"
-    assert project.swarm(wish).stdout == f"{run} is already {state} at step 1: no process executes it\n"
+    assert project.swarm(command).stdout == f"{run} {state}\n"
+    assert project.swarm(command).stdout == f"{run} is already {state} at step 1: no process executes it\n"
     project.swarm("resume")
-    assert project.swarm(wish).stdout == f"{run} has already ended, succeeded: no process executes it\n"
+    assert project.swarm(command).stdout == f"{run} has already ended, succeeded: no process executes it\n"
 
 
 def test_why_names_the_run_that_changed_a_file_and_the_one_that_was_discarded(tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ def test_a_navigator_names_the_rule(
 
 @pytest.mark.parametrize(("rule", "source"), [(NAMED, "envelope_fallback"), (None, "deterministic")])
 def test_so_does_an_agent_that_wishes_to_leave(project: Project, rule: str | None, source: str) -> None:
-    wish = {"chosen_candidate_id": "detour:look", "why_now": WHY, "offroad_rule": rule}
-    run = drive(project, Case("", [LINE], {"a": {**HALF, "routing": wish}}, (), sidequests=[QUEST]))
+    signal = {"chosen_candidate_id": "detour:look", "why_now": WHY, "offroad_rule": rule}
+    run = drive(project, Case("", [LINE], {"a": {**HALF, "routing": signal}}, (), sidequests=[QUEST]))
     assert routed(project, run)[0] == f"f/a PARTIAL > detour:look ({source})"
     assert offroad(project, run) == [DOUBT if rule else None]
 

@@ -42,13 +42,13 @@ ALL_STEPS = tuple(session_steps())
 
 
 @cache
-def role_of(name: str, wish: ModelRequest | None = None) -> Role:
+def role_of(name: str, request: ModelRequest | None = None) -> Role:
     found = library()
     flow_id, _slash, step_id = name.partition("/")
     flow = checked_flow(found, flow_id)
     step = flow.step(step_id)
     station = found.station(step.station or "").station
-    model = choose_model(found.policy(), "claude-step", name, station, wish or ModelRequest())
+    model = choose_model(found.policy(), "claude-step", name, station, request or ModelRequest())
     return Role(flow, step, station, found.template(template_id(flow, step)), model)
 
 

@@ -90,14 +90,14 @@ class LeasedRun:
             lease = replace(lease, attempts=0)
         self._renew(lease, {**refs, **gone}, entry)
 
-    def ask(self, wish: RequestKind) -> None:
-        """Leaves a wish for the owner, who finds it when it pushes its step.
+    def ask(self, kind: RequestKind) -> None:
+        """Leaves a request for the owner, who finds it when it pushes its step.
 
         :raises FencedError: the owner, or a new one, was faster.
         :raises SwarmError: as `push`.
         """
         assert self.lease is not None  # noqa: S101
-        self._renew(replace(self.lease, asked=wish, chance=secrets.token_hex(4)), {})
+        self._renew(replace(self.lease, asked=kind, chance=secrets.token_hex(4)), {})
 
     def let_go(self) -> None:
         """Takes back that this process goes on with the run, unless it said so; one that cannot be told is not."""
@@ -158,7 +158,7 @@ class LeasedRun:
             return None
 
     def _is_asked(self, found: OnHub, wanted: Mapping[str, str | None]) -> bool:
-        """Whether the lease there is ours with a wish of somebody who moved nothing else; that wish is noted."""
+        """Whether the lease there is ours with a request of somebody who moved nothing else; the request is noted."""
         name, lease, ours = self._layout.lease_ref, found.leases.get(self._layout.run_id), self.lease
         if lease is None or ours is None or lease.asked is None:
             return False
@@ -186,7 +186,7 @@ def push_leased(session: Session, state: RunState, leased: LeasedRun, *, execute
     try:
         leased.push(state, executes=executes)
         if leased.asked is not None and executes:
-            session.requests.put(Request(wish=leased.asked, reason="asked on the hub"))
+            session.requests.put(Request(kind=leased.asked, reason="asked on the hub"))
             leased.asked = None
     except FencedError as error:
         what, look = "this clone had nothing that is not there", f"git swarm log {session.layout.run_id}"

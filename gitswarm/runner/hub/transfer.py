@@ -94,7 +94,7 @@ def release_on_hub(repository: Repository, remote: Remote, layout: RunLayout, cl
     _pushed(repository, remote, layout, clock).take(executes=False)
 
 
-def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock, wish: RequestKind) -> Lease:
+def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock, kind: RequestKind) -> Lease:
     """Asks whoever executes the run to end it at the next boundary; the lease that was found, which says who that is.
 
     :raises SwarmError: nobody executes it, or it was never pushed.
@@ -113,14 +113,14 @@ def ask_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock:
             )
             raise SwarmError(f"{run} is {how.state.value if how else 'not begun'}: nobody executes it", hint=hint)
         with suppress(FencedError):
-            leased.ask(wish)
+            leased.ask(kind)
             return lease
     raise FencedError(
-        f"{layout.run_id} moves on {remote.name} all the time", hint=f"git swarm {wish} {layout.run_id} --hub"
+        f"{layout.run_id} moves on {remote.name} all the time", hint=f"git swarm {kind} {layout.run_id} --hub"
     )
 
 
-def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, wish: RequestKind) -> None:
+def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: RunLayout, kind: RequestKind) -> None:
     """Before `stop` or `pause` changes a run that no process here executes. A hub out of reach refuses nothing.
 
     :raises SwarmError: by its lease on the hub another clone executes it.
@@ -130,7 +130,7 @@ def refuse_elsewhere(repository: Repository, env: Mapping[str, str], layout: Run
         lease = look_at_hub(repository, remote, layout).leases.get(layout.run_id)
     except SwarmError:
         return
-    _refuse_other(repository, remote, lease, wish)
+    _refuse_other(repository, remote, lease, kind)
 
 
 def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> LeasedRun:

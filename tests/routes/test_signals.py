@@ -1,4 +1,4 @@
-"""Who is asked in which mode, and when the wish of an agent counts."""
+"""Who is asked in which mode, and when the routing signal of an agent counts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JUDGE = flow(
 )
 
 
-def wishes(candidate: str, **more: Any) -> dict[str, Any]:
+def signals(candidate: str, **more: Any) -> dict[str, Any]:
     """What an agent's own envelope asks for."""
     return {"routing": {"chosen_candidate_id": candidate, "reasoning": "I know it", **more}}
 
@@ -69,16 +69,16 @@ BY_MODE = [
 
 WISHES = [
     Case(
-        "an agent's wish",
+        "an agent's signal",
         [LINE],
-        {"a": [{**HALF, **wishes("repeat:a")}, {}]},
+        {"a": [{**HALF, **signals("repeat:a")}, {}]},
         AGAIN.replace("navigator", "envelope_fallback"),
         no_events=True,
     ),
     Case(
-        "an agent's wish for a detour needs its reasons too",
+        "an agent's signal for a detour needs its reasons too",
         [LINE],
-        {"a": {**HALF, **wishes("detour:aside")}},
+        {"a": {**HALF, **signals("detour:aside")}},
         DETOURED,
         sidequests=[QUEST, OTHER],
         events="""
@@ -91,48 +91,48 @@ WISHES = [
         ),
     ),
     Case(
-        "an agent's wish for a detour, with its reasons",
+        "an agent's signal for a detour, with its reasons",
         [LINE],
-        {"a": {**HALF, **wishes("detour:look", why_now=WHY)}},
+        {"a": {**HALF, **signals("detour:look", why_now=WHY)}},
         DETOURED.replace("look (deterministic)", "look (envelope_fallback)"),
         sidequests=[QUEST],
     ),
     Case(
-        "a wish outside of the candidates",
+        "a signal outside of the candidates",
         [LINE],
-        {"a": {**HALF, **wishes("advance:c")}},
+        {"a": {**HALF, **signals("advance:c")}},
         OPEN,
         events="routing_rejected from=envelope candidate_id=advance:c problem='advance:c' is none of the candidates",
     ),
     Case(
-        "a wish is not heard in deterministic_only",
+        "a signal is not heard in deterministic_only",
         [LINE],
-        {"a": {**HALF, **wishes("repeat:a")}},
+        {"a": {**HALF, **signals("repeat:a")}},
         OPEN,
         options=DETERMINISTIC,
         no_events=True,
     ),
-    Case("a wish is not heard where nothing is open", [LINE], {"a": wishes("repeat:a")}, STRAIGHT, no_events=True),
+    Case("a signal is not heard where nothing is open", [LINE], {"a": signals("repeat:a")}, STRAIGHT, no_events=True),
     Case(
-        "the navigator's answer comes before the wish",
+        "the navigator's answer comes before the signal",
         [LINE],
-        {"a": {**HALF, **wishes("repeat:a"), **chooses("advance:b")}},
+        {"a": {**HALF, **signals("repeat:a"), **chooses("advance:b")}},
         OPEN.replace("b (fast_path)", "b (navigator)"),
         no_events=True,
     ),
     Case(
-        "the wish counts when the navigator's answer does not",
+        "the signal counts when the navigator's answer does not",
         [LINE],
-        {"a": [{**HALF, **wishes("repeat:a"), **chooses("advance:zoo")}, {}]},
+        {"a": [{**HALF, **signals("repeat:a"), **chooses("advance:zoo")}, {}]},
         AGAIN.replace("navigator", "envelope_fallback"),
         events="""
         routing_rejected from=navigator candidate_id=advance:zoo problem='advance:zoo' is none of the candidates
         """,
     ),
     Case(
-        "a wish decides a branch that no condition decides",
+        "a signal decides a branch that no condition decides",
         [JUDGE],
-        {"judge": wishes("branch:b")},
+        {"judge": signals("branch:b")},
         """
         f/judge VERIFIED > branch:b (envelope_fallback)
         f/b VERIFIED > advance:c (fast_path)
@@ -148,7 +148,7 @@ def test_mode(project: Project, case: Case) -> None:
 
 
 @by_name(WISHES)
-def test_wish(project: Project, case: Case) -> None:
+def test_signal(project: Project, case: Case) -> None:
     checked(project, case)
 
 

@@ -86,12 +86,12 @@ def pull(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = F
 
 
 def take_over_here(repository: Repository, layout: RunLayout) -> LeasedRun:
-    """Makes this clone the one that goes on with a run, for `resume --hub`."""
+    """Makes this clone the one that continues a run, for `resume --hub`."""
     return take_over(repository, hub_for_runs(repository, os.environ), layout, context_for_hub(repository, layout))
 
 
 def take_current_here(repository: Repository, layout: RunLayout) -> LeasedRun | None:
-    """Makes this clone the one that goes on with a shared run, for `resume` and `skip`; None: it goes on without the
+    """Makes this clone the one that continues a shared run, for `resume` and `skip`; None: it continues without the
     hub, which cannot be reached or does not take it.
 
     :raises SwarmError: another clone executes it, holds it or continued it.
@@ -108,14 +108,14 @@ def take_current_here(repository: Repository, layout: RunLayout) -> LeasedRun | 
 
 
 def context_for_hub(repository: Repository, layout: RunLayout) -> RunContext:
-    """Of a run that may not be here yet: then only the clock is asked."""
+    """The context of a run that may not be here yet: then only its clock is used."""
     if repository.refs.read(layout.branch) is not None:
         return quiet_context(repository, layout)
     return run_context(load_config(None, {}), NoticeObserver())
 
 
 def lease_new_run(repository: Repository, layout: RunLayout) -> LeasedRun:
-    """For `start --hub`: a hub that cannot be reached is found before the run exists."""
+    """The lease of a new run, for `start --hub`: a hub that cannot be reached is found before the run exists."""
     return LeasedRun(repository, hub_for_runs(repository, os.environ), layout, now)
 
 
@@ -134,7 +134,7 @@ def release(run: RunArgument = None) -> None:
 
 
 def ask_over_hub(run: str | None, kind: RequestKind, *, at_once: bool) -> None:
-    """For `stop --hub` and `pause --hub`."""
+    """Leaves a request on the hub, for `stop --hub` and `pause --hub`."""
     repository = repository_here()
     refuse_agent(os.environ, kind, repository.common_dir)
     if at_once:

@@ -298,7 +298,7 @@ def _plain(plan: RollbackPlan, layout: RunLayout, kept: str | None) -> dict[str,
     }
 
 
-def _standing(state: RunState) -> str:
+def _state_words(state: RunState) -> str:
     """`is already paused at step 7`, for a run that has ended."""
     end = {RunStatus.UNPROVEN: "not proven"}.get(state.end or RunStatus.INTERRUPTED, str(state.end))
     at = f" at step {state.executed}" if state.executed and state.end in (RunStatus.PAUSED, RunStatus.STOPPED) else ""
@@ -326,7 +326,7 @@ def _request(run: str | None, kind: RequestKind, *, at_once: bool, hub: bool) ->
         if before.end is None:
             out(f"{layout.run_id} {state.end}")
         else:
-            out_lines(readable("", f"{layout.run_id} {_standing(before)}: no process executes it", sys.stdout))
+            out_lines(readable("", f"{layout.run_id} {_state_words(before)}: no process executes it", sys.stdout))
         return
     Requests(repository, layout).put(request)
     if not at_once:

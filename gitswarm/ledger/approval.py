@@ -67,7 +67,7 @@ def latest_approval(repository: RepositoryReader, state: RunState) -> RecordedAp
     return next((approval for approval in found if approval is not None), None)
 
 
-def standing_approval(repository: RepositoryReader, state: RunState) -> RecordedApproval | None:
+def current_approval(repository: RepositoryReader, state: RunState) -> RecordedApproval | None:
     """The approval of exactly the code that the run has now."""
     approval = latest_approval(repository, state)
     if approval is None or approval.kind is not ApprovalKind.APPROVES:

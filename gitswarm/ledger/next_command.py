@@ -9,10 +9,10 @@ from msgspec import Struct
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import (
     ApprovalKind,
+    current_approval,
     is_code,
     latest_approval,
     newest_landing,
-    standing_approval,
 )
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
@@ -64,8 +64,8 @@ def command_to_land(repository: RepositoryReader, state: RunState) -> str:
         return ""
     if _is_landed(repository, state):
         return ""
-    if standing_approval(repository, state) is None:
-        met = standing_conflict(repository, state)
+    if current_approval(repository, state) is None:
+        met = current_conflict(repository, state)
         return command_after_conflict(state, spec.flows, "target") if met is not None else f"git swarm approve {run}"
     land = f"git swarm land {run}{_target_option(repository, spec)}"
     return f"git swarm show land --run {run}   (why it did not land; then: {land})" if failed_landing(state) else land
@@ -157,7 +157,7 @@ class LandingConflict(Struct, frozen=True):
     files: tuple[str, ...]
 
 
-def standing_conflict(repository: RepositoryReader, state: RunState) -> LandingConflict | None:
+def current_conflict(repository: RepositoryReader, state: RunState) -> LandingConflict | None:
     """The conflict that the code which the run has now met when it was to land; None: it met none, or was approved
     again since."""
     latest = latest_approval(repository, state)

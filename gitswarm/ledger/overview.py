@@ -14,21 +14,21 @@ from gitswarm.git.owners import owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import (
     ApprovalKind,
+    current_approval,
     is_code,
     latest_approval,
     newest_landing,
-    standing_approval,
 )
 from gitswarm.ledger.finding import journal_files, journal_folder
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.next_command import (
     LandingConflict,
+    current_conflict,
     decision_at_end,
     failed_landing,
     never_lands,
     newest_decision,
     next_command,
-    standing_conflict,
 )
 from gitswarm.ledger.spent import Payments, changed_limits, payments, uses
 from gitswarm.ledger.state import RunState, replay
@@ -182,7 +182,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         rehearsal=never_lands(spec, state),
         sandbox=_sandbox(repository, state),
         budget=_budget(repository, state, spec, paid),
-        conflict=standing_conflict(repository, state),
+        conflict=current_conflict(repository, state),
         starting=starting,
         replay_of=spec.initiator.removeprefix(REPLAY_OF) if spec.initiator.startswith(REPLAY_OF) else None,
     )
@@ -296,7 +296,7 @@ def _failed_setup(worktree: LinkedWorktree | None) -> str | None:
 def _last_error(repository: RepositoryReader, state: RunState) -> str | None:
     """What keeps the run from continuing, or from landing: its last step failed, or met a usage limit."""
     refused = failed_landing(state)
-    if refused is not None and standing_approval(repository, state) is not None:
+    if refused is not None and current_approval(repository, state) is not None:
         return refused.summary
     last = state.last_step
     if last is None:

@@ -100,7 +100,7 @@ class LeasedRun:
         self._renew(replace(self.lease, asked=kind, chance=secrets.token_hex(4)), {})
 
     def let_go(self) -> None:
-        """Takes back that this process goes on with the run, unless it said so; one that cannot be told is not."""
+        """Takes back that this process continues the run, unless it said so; one that cannot be told is not."""
         if self.lease is None or not self.lease.executes:
             return
         lease = replace(self._next(), executes=False)
@@ -151,7 +151,7 @@ class LeasedRun:
             return error.message
 
     def _found(self) -> OnHub | None:
-        """None: it cannot be reached."""
+        """What the hub has now; None: it cannot be reached."""
         try:
             return look_at_hub(self._repository, self.remote, self._layout)
         except GitFailedError:
@@ -182,7 +182,7 @@ class LeasedRun:
 
 
 def push_leased(session: Session, state: RunState, leased: LeasedRun, *, executes: bool) -> None:
-    """As `push_to_hub`."""
+    """Pushes a leased run, for `push_to_hub`."""
     try:
         leased.push(state, executes=executes)
         if leased.asked is not None and executes:
@@ -264,7 +264,7 @@ def _reach(repository: Repository, commits: Iterable[str], tips: Iterable[str]) 
 
 
 def _append_only(layout: RunLayout, refs: dict[str, str]) -> dict[str, str]:
-    """Those that only ever become more: what was set aside, and commits of steps beside others."""
+    """The refs to which others are only added: what was set aside, and commits of parallel steps."""
     return {name: to for name, to in refs.items() if name.startswith((layout.rollback_prefix, layout.fork_prefix))}
 
 

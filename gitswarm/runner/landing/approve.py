@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gitswarm.errors import GitFailedError, SwarmError
 from gitswarm.git.object_reader import NewCommit, Person
-from gitswarm.ledger.approval import ApprovalKind, code_tree, latest_approval, standing_approval
+from gitswarm.ledger.approval import ApprovalKind, code_tree, current_approval, latest_approval
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.next_command import accepting
 from gitswarm.ledger.state import RunState
@@ -260,7 +260,7 @@ def approve_run(
     if is_rehearsal(session, state):
         return refuse_rehearsal(session.layout.run_id)
     subject = subject_of(session, state)
-    approval = standing_approval(session.repository, state)
+    approval = current_approval(session.repository, state)
     accepted = accepted_concerns(session, state, accept or {})
     still = [each for each in subject.concerns if each.blocking and each.id not in {one.id for one in accepted}]
     if still:

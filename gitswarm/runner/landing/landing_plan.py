@@ -9,11 +9,11 @@ from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import (
     ApprovalKind,
     RecordedApproval,
+    current_approval,
     latest_approval,
-    standing_approval,
 )
 from gitswarm.ledger.merging import Landing, common_bases, is_in, landings, merged_code
-from gitswarm.ledger.next_command import accepting, command_after_conflict, standing_conflict
+from gitswarm.ledger.next_command import accepting, command_after_conflict, current_conflict
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import BRANCH_PREFIX
 from gitswarm.records.run_spec import LandStrategy
@@ -224,7 +224,7 @@ def _occupied(facts: LandingState) -> Refused | None:
 
 def facts_of(session: Session, state: RunState, request: LandingRequest) -> LandingState:
     repository = session.repository
-    approval = standing_approval(repository, state)
+    approval = current_approval(repository, state)
     target = landing_target(session, request)
     tip = repository.refs.read(target) if target is not None else None
     found = landings(repository, tip, session.layout.run_id, state.base) if tip is not None else []
@@ -256,7 +256,7 @@ def facts_of(session: Session, state: RunState, request: LandingRequest) -> Land
 
 def met_conflict(session: Session, state: RunState, request: LandingRequest) -> Refused | None:
     """Why there is no sense in approving or landing again: the code met a conflict, and the target still has it."""
-    if standing_conflict(session.repository, state) is None:
+    if current_conflict(session.repository, state) is None:
         return None
     target = landing_target(session, request)
     tip = session.repository.refs.read(target) if target is not None else None

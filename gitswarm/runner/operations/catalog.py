@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.ledger.approval import ApprovalKind, follow_approval, last_landing, standing_approval
+from gitswarm.ledger.approval import ApprovalKind, current_approval, follow_approval, last_landing
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.verifier import verify_run
 from gitswarm.records.envelope import Handoff
@@ -92,7 +92,7 @@ def approve(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
         return reported(step, request, Handoff(status=Status.VERIFIED, summary=summary), report)
     if against:
         return reported(step, request, _refusal(step, against), report)
-    approval = standing_approval(step.session.repository, step.state)
+    approval = current_approval(step.session.repository, step.state)
     if approval is not None:  # a person's, perhaps signed, is worth more
         handoff = Handoff(status=Status.VERIFIED, summary=f"approved before, by {approval.by}")
         return reported(step, request, handoff, {**report, "approved": True, "code": approval.code})

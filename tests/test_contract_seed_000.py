@@ -554,7 +554,7 @@ def test_without_a_script_every_promised_output_is_written_small_and_marked(
     library = load_library(bundled("flows"), {})
     flow = library.flow("build").flow
     stations = [library.station(step.station).station for step in flow.steps if step.station]
-    promised = {name for step in flow.steps for name in step.teaching.outputs}
+    promised = {name for step in flow.steps for name in step.teaching.output_names}
     promised |= {name for station in stations for name in station.io.outputs}
     files = run_files(played)
     wanted = sorted(f"build/{name}" for name in promised if not re.search(r"[*?\[/]", name))

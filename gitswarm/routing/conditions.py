@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -41,8 +41,11 @@ class CompiledCondition(Protocol):
     def functions(self) -> list[str]: ...
 
 
-def condition_problem(expression: str) -> str | None:
-    """Why an expression can never work, with its column; None when it can."""
+def condition_problem(expression: str, names: Sequence[str] = NAMES) -> str | None:
+    """Why an expression can never work, with its column; None when it can.
+
+    :param names: that it may ask.
+    """
     loops = len(_BOUND.findall(expression))
     if loops > MOST_LOOPS:
         return f"{loops} of all, exists, map and filter: at most {MOST_LOOPS} in one expression"
@@ -51,9 +54,9 @@ def condition_problem(expression: str) -> str | None:
     except ValueError as error:
         match = _POSITION.search(str(error))
         return f"column {match[2]}: {match[3]}" if match else str(error).splitlines()[0]
-    unknown = [name for name in program.variables() if name not in {*NAMES, *_TYPES, *bound_names(expression)}]
+    unknown = [name for name in program.variables() if name not in {*names, *_TYPES, *bound_names(expression)}]
     if unknown:
-        return f"unknown name '{unknown[0]}' (known: {', '.join(NAMES)})"
+        return f"unknown name '{unknown[0]}' (known: {', '.join(names)})"
     strange = [f for f in program.functions() if not _MACHINERY.search(f) and f not in _FUNCTIONS]
     return f"unknown function '{strange[0]}'" if strange else None
 

@@ -162,7 +162,7 @@ def _artifacts(
         if entry is None or not (entry != objects.entry(before, path) or any(each.endswith(name) for each in named)):
             continue
         found[f"{_RUN_BASE}{name}"] = _file(run.repository, (entry, 0))
-    return found, promised_artifacts(flow, station)
+    return found, promised_artifacts(flow, station, step)
 
 
 def _claimed(stored: StepFiles) -> dict[str, JsonValue]:

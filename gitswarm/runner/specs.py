@@ -4,7 +4,7 @@ commit, and read back from there."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import TypeVar, Union, get_args, get_origin
 
@@ -23,7 +23,7 @@ from gitswarm.records.receipt import Receipt
 from gitswarm.records.record import Record
 from gitswarm.records.text import did_you_mean
 from gitswarm.records.worklists import Feedback
-from gitswarm.routing.conditions import bound_names, condition_problem
+from gitswarm.routing.conditions import NAMES, bound_names, condition_problem
 from gitswarm.routing.macro import DEPLOY, RESET
 from gitswarm.routing.sidequests import pattern_problem
 from gitswarm.runner.prompts import prompt_problems
@@ -43,6 +43,8 @@ _SCRIPT = "script.json"
 _INSTRUCTIONS = "instructions.json"
 _TRAIL = "scent_trail.json"
 _FEEDBACK = "feedback.json"
+_OF_OUTPUTS = ("envelope", "evidence")
+"""What the condition of an output may ask: the step is not committed yet."""
 
 _LINE = lazy_re(r".*?:(\d+): ")
 
@@ -111,7 +113,7 @@ def checked_sidequest(library: Library, sidequest_id: str) -> Sidequest:
 def _condition_problems(source: YamlSource) -> Iterator[str]:
     """Also of a file that is wrong otherwise."""
     for location, expression in _conditions(source.data, ()):
-        problem = _condition_problem(expression)
+        problem = _condition_problem(expression, _OF_OUTPUTS if location[-1] == "when" else NAMES)
         if problem:
             yield source.problem(location, problem)
 
@@ -119,7 +121,7 @@ def _condition_problems(source: YamlSource) -> Iterator[str]:
 def _conditions(value: object, location: Location) -> Iterator[tuple[Location, str]]:
     if isinstance(value, dict):
         for key, each in value.items():
-            if key == "if" and isinstance(each, str):
+            if key in ("if", "when") and isinstance(each, str):
                 yield (*location, key), each
             else:
                 yield from _conditions(each, (*location, key))
@@ -128,8 +130,8 @@ def _conditions(value: object, location: Location) -> Iterator[tuple[Location, s
             yield from _conditions(each, (*location, index))
 
 
-def _condition_problem(expression: str) -> str | None:
-    problem = condition_problem(expression)
+def _condition_problem(expression: str, names: Sequence[str]) -> str | None:
+    problem = condition_problem(expression, names)
     if problem:
         return f"not a CEL expression: {expression!r}: {problem}"
     problem = field_problem(expression)

@@ -237,7 +237,9 @@ def _continuing(briefing: Briefing) -> str:
 def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:
     step, flow, station = role.step, role.flow, role.station
     teaching = step.teaching
-    checks = [f"{name} exists and says something" for name in station.verification.artifacts]
+    owed = [each.path for each in teaching.promised if each.required]
+    checks = [f"{name} exists and says something" for name in (*station.verification.artifacts, *owed)]
+    checks += [f"{each.path} exists and says something, if {each.when}" for each in teaching.promised if each.when]
     checks += [_command_check(name, how, briefing.commands) for name, how in station.verification.commands.items()]
     emphasized = [*teaching.emphasizes, *role.template.emphasizes]
     bound = [*teaching.constraints, *role.template.constraints]
@@ -252,7 +254,7 @@ def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:
         _sent_back(briefing),
         _critique(briefing.critique),
         _listed("Inputs", teaching.inputs or station.io.inputs),
-        _listed("Outputs", teaching.outputs or station.io.outputs),
+        _listed("Outputs", teaching.output_names or station.io.outputs),
         _listed("What matters", [texts(item) for item in emphasized]),
         _listed("Constraints", [texts(item) for item in bound]),
         _listed("Before you hand over", checks),

@@ -38,13 +38,34 @@ class Charter(Record):
     offroad_policy: OffroadPolicy = OffroadPolicy()
 
 
+class PromisedOutput(Record):
+    """An artifact that exists and says something when the step is over: in any case (`required`), or where `when`
+    holds, a CEL expression over envelope and evidence."""
+
+    path: str
+    required: bool = False
+    when: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.required == (self.when is not None):
+            raise ValueError(f"'{self.path}' needs 'required: true' or 'when', and not both")
+
+
 class Teaching(Record):
     """Teaching notes of a step. `inputs` and `outputs` are artifacts or code patterns (specs/artifacts)."""
 
     inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[str | PromisedOutput, ...] = ()
     emphasizes: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(each if isinstance(each, str) else each.path for each in self.outputs)
+
+    @property
+    def promised(self) -> tuple[PromisedOutput, ...]:
+        return tuple(each for each in self.outputs if isinstance(each, PromisedOutput))
 
 
 class Condition(Record):

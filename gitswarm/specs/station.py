@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -134,18 +134,26 @@ def declared_artifacts(flow: Flow, step: Step | None, station: Station | None) -
     :param step: None: one that the flow does not have, of a sidequest or injected.
     """
     owed = station.verification.artifacts if station else ()
-    names = (*(step.teaching.outputs if step else ()), *(station.io.outputs if station else ()), *owed)
+    names = (*(step.teaching.output_names if step else ()), *(station.io.outputs if station else ()), *owed)
     return _in_run_base(flow, names)
 
 
-def promised_artifacts(flow: Flow, station: Station | None) -> tuple[str, ...]:
-    """Files in RUN_BASE that have to exist and say something when the step is over, relative to RUN_BASE."""
-    return _in_run_base(flow, station.verification.artifacts if station else ())
+def promised_artifacts(
+    flow: Flow, station: Station | None, step: Step | None = None, holds: Callable[[str], bool] = lambda _when: True
+) -> tuple[str, ...]:
+    """Files in RUN_BASE that have to exist and say something when the step is over, relative to RUN_BASE.
+
+    :param step: as for `declared_artifacts`.
+    :param holds: whether the condition of an output does.
+    """
+    promised = step.teaching.promised if step else ()
+    named = (each.path for each in promised if each.when is None or holds(each.when))
+    return _in_run_base(flow, (*(station.verification.artifacts if station else ()), *named))
 
 
 def writes_code(flow: Flow, step: Step, station: Station | None) -> bool:
     """Whether a step may change the project's code; commands may."""
-    outputs = (parse_artifact(name, flow.id) for name in step.teaching.outputs)
+    outputs = (parse_artifact(name, flow.id) for name in step.teaching.output_names)
     return station is None or station.writes_code or any(isinstance(item, CodePattern) for item in outputs)
 
 

@@ -189,6 +189,48 @@ def test_a_promised_artifact_that_is_missing_or_empty_is_found(tested: Project) 
     assert standing(tested, run) == ["artifact_missing@work/critique"]
 
 
+OWED = """\
+id: owed
+steps:
+  - id: write
+    station: fixer
+    teaching:
+      outputs:
+        - {path: notes.md, required: true}
+        - {path: doubts.md, when: "size(envelope.concerns) > 0"}
+        - may.md
+"""
+
+
+@pytest.mark.parametrize(
+    ("left_out", "concerns", "missing"),
+    [
+        (["doubts.md", "may.md"], [], None),
+        (["notes.md"], [], "owed/notes.md"),
+        (["doubts.md"], ["a doubt"], "owed/doubts.md"),
+        (["may.md"], ["a doubt"], None),
+    ],
+)
+def test_an_output_is_owed_where_its_flow_says_so(
+    tested: Project, left_out: list[str], concerns: list[str], missing: str | None
+) -> None:
+    tested.commit({".swarm/flows/owed.yaml": OWED})
+    steps = {"steps": {"write": {"leaves_out": left_out, "concerns": concerns}}}
+    run = tested.start(json.dumps(steps), flow="owed", code=5 if missing else 0)
+    found = [(each["id"], each["names"]) for each in tested.json("status", run)["open_concerns"]]
+    assert found == ([("artifact_missing@owed/write", [missing])] if missing else [])
+
+
+def test_what_an_owed_output_may_ask_is_checked(tested: Project) -> None:
+    output = '{path: a.md, when: "run.steps_executed > 2"}'
+    both = '{path: b.md, required: true, when: "true"}'
+    tested.write({".swarm/flows/owed.yaml": OWED.replace("may.md", output).replace("doubts.md", "c.md")})
+    said = ask(tested, "flows", "validate", "owed").stderr
+    assert "unknown name 'run' (known: envelope, evidence)" in said
+    tested.write({".swarm/flows/owed.yaml": OWED.replace("may.md", both)})
+    assert "'b.md' needs 'required: true' or 'when', and not both" in ask(tested, "flows", "validate", "owed").stderr
+
+
 def test_a_listed_file_that_exists_nowhere_is_found(tested: Project) -> None:
     claim = {
         "envelope": {

@@ -72,7 +72,7 @@ def test_there_are_stations_for_every_role_and_none_without_work() -> None:
 @table(("flow", "step"), KERNEL_STEPS, ids=[f"{flow.id}/{step.id}" for flow, step in KERNEL_STEPS])
 def test_git_swarms_own_step_says_which_report_it_leaves(flow: object, step: Step) -> None:
     del flow
-    (report,) = step.teaching.outputs
+    (report,) = step.teaching.output_names
     assert report.endswith(".json")
 
 

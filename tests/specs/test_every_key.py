@@ -350,6 +350,8 @@ ON_ITERATIONS = {"sidequest/triggers": [{"kind": "iterations", "at_least": 2}]}
 RETURN = "sidequest/returns"
 CONDITIONAL = {RETURN: {"mode": "conditional", "if": "true", "then": "advance", "otherwise": "halt"}}
 
+OWES_B = {f"{STEP}/teaching/outputs": [{"path": "b.md", "required": True}]}
+
 ROWS: dict[str, Row] = {
     "Flow.id": Row("flow/id", "hello", told()),
     "Flow.title": Row("flow/title", "Farewells", told()),
@@ -380,6 +382,18 @@ ROWS: dict[str, Row] = {
     "Step.routing": Row(f"{PLAIN}/routing", {"kind": "terminal"}, drawn),
     "Teaching.inputs": Row(f"{STEP}/teaching/inputs", ["b.md"], told()),
     "Teaching.outputs": Row(f"{STEP}/teaching/outputs", ["b.md"], told()),
+    "PromisedOutput.path": Row(
+        f"{STEP}/teaching/outputs", [{"path": "c.md", "required": True}], told(), given=OWES_B
+    ),
+    "PromisedOutput.required": Row(
+        f"{STEP}/teaching/outputs",
+        OWES_B[f"{STEP}/teaching/outputs"],
+        told(),
+        given={f"{STEP}/teaching/outputs": ["b.md"]},
+    ),
+    "PromisedOutput.when": Row(
+        f"{STEP}/teaching/outputs", [{"path": "b.md", "when": "evidence.ac != null"}], told(), given=OWES_B
+    ),
     "Teaching.emphasizes": Row(f"{STEP}/teaching/emphasizes", ["Brevity."], told()),
     "Teaching.constraints": Row(f"{STEP}/teaching/constraints", ["No noise."], told()),
     "Linear.next": Row(

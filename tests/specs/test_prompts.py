@@ -81,7 +81,7 @@ def compiled(name: str, told: Briefing | None = None) -> PromptPlan:
 def test_an_agent_is_told_its_teaching_notes_the_criteria_and_the_newest_critique(name: str) -> None:
     role, prompt = role_of(name), compiled(name).prompt
     teaching = role.step.teaching
-    for said in (*teaching.inputs, *teaching.outputs, *teaching.emphasizes, *teaching.constraints):
+    for said in (*teaching.inputs, *teaching.output_names, *teaching.emphasizes, *teaching.constraints):
         assert f"- {said.strip()}" in prompt.user
     for said in (*role.station.invariants, role.station.identity):
         assert said.strip() in prompt.system

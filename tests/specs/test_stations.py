@@ -99,7 +99,7 @@ def run_artifacts(names: tuple[str, ...], flow: Flow) -> set[RunArtifact]:
 
 def written_by(step: Step, flow: Flow) -> set[RunArtifact]:
     """What is there after a step: its promised outputs, and the evidence that git-swarm writes for every step."""
-    promised = run_artifacts(step.teaching.outputs, flow)
+    promised = run_artifacts(step.teaching.output_names, flow)
     return promised | {RunArtifact(f"{flow.id}/evidence/{step.id}.json")}
 
 
@@ -180,7 +180,7 @@ def test_who_is_told_a_command_has_a_shell(name: str) -> None:
 def test_a_file_that_is_spoken_of_is_handed_in_or_owed(name: str) -> None:
     spoken = set(re.findall(r"(?<![\w/.*])(?:[\w-]+/)*([\w-]+\.(?:json|md|yaml))\b", told(name))) - OF_A_PROJECT
     for _flow, step in steps_of(name):
-        given = {path.rpartition("/")[2] for path in (*step.teaching.inputs, *step.teaching.outputs)}
+        given = {path.rpartition("/")[2] for path in (*step.teaching.inputs, *step.teaching.output_names)}
         assert spoken - given == set(), step.id
 
 
@@ -263,7 +263,7 @@ def test_what_a_station_reads_of_a_named_flow_is_written_there(name: str) -> Non
 @table(("flow", "step", "station"), STATION_STEPS)
 def test_a_step_and_its_station_agree_on_what_goes_in_and_out(flow: Flow, step: Step, station: Station) -> None:
     asked = run_artifacts(step.teaching.inputs, flow)
-    assert run_artifacts(step.teaching.outputs, flow) == run_artifacts(station.io.outputs, flow)
+    assert run_artifacts(step.teaching.output_names, flow) == run_artifacts(station.io.outputs, flow)
     assert {artifact.path for artifact in run_artifacts(station.io.inputs, flow) - asked} == set()
 
 

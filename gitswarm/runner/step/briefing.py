@@ -145,7 +145,7 @@ def _critique(session: Session, state: RunState, flow: Flow, record: StepRecord,
     envelope = envelope_of(session, record)
     step = flow.step(record.step)
     station = session.specs.stations.get(step.station or "")
-    outputs = step.teaching.outputs or (station.io.outputs if station else ())
+    outputs = step.teaching.output_names or (station.io.outputs if station else ())
     files = {}
     for name in outputs:
         artifact = parse_artifact(name, flow.id)

@@ -16,6 +16,7 @@ from gitswarm.records.execution import TEST, Status
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.records.text import listed
 from gitswarm.records.worklists import AC_STATUS
+from gitswarm.routing.conditions import evaluate
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.plan import StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import tree_at_entry
@@ -31,9 +32,14 @@ What an author left (requirements, a plan, a design) may hold as it is when the 
 
 def artifact_findings(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
     base = session.layout.base
+
+    def holds(when: str) -> bool:
+        context = {"envelope": outcome.envelope.to_plain(), "evidence": outcome.evidence.to_plain()}
+        return evaluate(when, plan.step.id, context).value is True
+
     promised = [
         name
-        for name in promised_artifacts(plan.flow, plan.station)
+        for name in promised_artifacts(plan.flow, plan.station, plan.step, holds)
         if name != AC_STATUS or outcome.evidence.ac is not None
     ]
     missing = tuple(name for name in promised if not says_something(session, plan.before, outcome, f"{base}/{name}"))

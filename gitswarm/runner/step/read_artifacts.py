@@ -85,7 +85,7 @@ def named_criteria(session: Session, state: RunState) -> tuple[NamedCriterion, .
 def owes_criteria(session: Session, state: RunState) -> bool:
     """Whether the run says how far its criteria are, or has promised to: a matrix alone is a plan."""
     return _stored(session, state, AC_STATUS) is not None or any(
-        AC_STATUS in promised_artifacts(flow, session.specs.stations.get(step.station or ""))
+        AC_STATUS in promised_artifacts(flow, session.specs.stations.get(step.station or ""), step)
         for flow in (session.specs.flows[name] for name in session.spec.flows)
         for step in flow.steps
     )

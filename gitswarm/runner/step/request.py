@@ -65,7 +65,7 @@ def step_request(session: Session, place: RunWorktree, plan: StepPlan) -> StepRe
         run_base=run_base,
         prompt=plan.session.prompt if plan.session else _NO_PROMPT,
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
-        promised=promised_artifacts(plan.flow, plan.station) if plan.before.is_judged else (),
+        promised=promised_artifacts(plan.flow, plan.station, plan.step) if plan.before.is_judged else (),
         env=env,
         withheld=frozenset(session.context.env.keys() - env.keys()),
         scratch=session.scratch,

@@ -239,7 +239,7 @@ class _Conversion:
         if given in words and type(given) in map(type, words):
             return kind.cls(given) if isinstance(kind, kinds.EnumType) else given
         return self.wrong(
-            location, f"'{given}' is not an allowed value{did_you_mean(str(given), list(map(str, words)))}"
+            location, f"'{_shown(given)}' is not an allowed value{did_you_mean(str(given), list(map(str, words)))}"
         )
 
     def number(self, kind: kinds.IntType | kinds.FloatType, given: Any, location: Location) -> Any:

@@ -35,10 +35,13 @@ _KNOWN = 12
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
-    """The one of `known` that was probably meant."""
+    """The one of `known` that was probably meant, if need be in another case."""
     import difflib  # noqa: PLC0415 - most words are right
 
-    return next(iter(difflib.get_close_matches(word, known, n=1)), None)
+    if found := difflib.get_close_matches(word, known, n=1):
+        return found[0]
+    folded = {each.casefold(): each for each in known}
+    return next((folded[each] for each in difflib.get_close_matches(word.casefold(), folded, n=1)), None)
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import pytest
 
 import gitswarm
+from gitswarm.records.envelope import Handoff
 from gitswarm.records.guidance import SharedLesson
 from gitswarm.records.json_schema import json_schema
 from gitswarm.records.mistakes import MistakesError
@@ -95,6 +96,8 @@ def test_whatever_is_written_is_read_or_is_a_mistake() -> None:
         (Verification, {"commands": [{}]}, ["commands: expected `key: value`"]),
         (BudgetRules, {"max_time": float("inf")}, ["a limit that is infinite is none: leave it out"]),
         (BudgetRules, {"max_tokens": True}, ["max_tokens: 'true' is not a number"]),
+        (Handoff, {"confidence": True}, ["confidence: 'true' is not an allowed value (known: high, low, medium)"]),
+        (Handoff, {"status": "verified"}, ["status: 'verified' is not an allowed value (did you mean 'VERIFIED'?)"]),
     ],
 )
 def test_each_mistake_has_its_place(model: type[Record], given: Any, told: list[str]) -> None:

@@ -202,6 +202,11 @@ def test_a_near_name_is_suggested_else_all_are_listed(word: str, said: str) -> N
     assert did_you_mean(word, ["plan", "build"]) == said
 
 
+def test_a_name_in_another_case_is_the_one_that_was_meant() -> None:
+    assert did_you_mean("verified", ["VERIFIED", "BLOCKED"]) == " (did you mean 'VERIFIED'?)"
+    assert did_you_mean("ab", ["AB", "abc"]) == " (did you mean 'abc'?)"
+
+
 def test_nothing_is_suggested_when_nothing_is_known() -> None:
     assert did_you_mean("x", []) == ""
 

@@ -64,7 +64,7 @@ def interrupted(swarm: Command, script: str) -> list[str]:
     return [run]
 
 
-def taken_back(swarm: Command, script: str) -> list[str]:
+def void_commits(swarm: Command, script: str) -> list[str]:
     run = run_in(swarm("start", "trek", "--script", script, "--json"))
     swarm("rollback", "judge@1", "--run", run)
     swarm("resume", run)
@@ -86,7 +86,7 @@ def run_in(lines: str) -> str:
     return str(run)
 
 
-LIVES = (straight, interrupted, taken_back, forked)
+LIVES = (straight, interrupted, void_commits, forked)
 
 
 def outcome(project: Project, run: str) -> Outcome:

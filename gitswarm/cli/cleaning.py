@@ -153,8 +153,8 @@ def _only_on_own_hub(repository: Repository) -> int:
     if not own_hub(repository).is_dir() or repository.config("swarm.hub"):
         return 0
     prefix = RunLayout("").branch
-    there = remote_of(repository, str(own_hub(repository)), os.environ).refs(f"{prefix}*")
-    return len({name.removeprefix(prefix) for name in there} - {layout.run_id for layout in all_runs(repository)})
+    on_hub = remote_of(repository, str(own_hub(repository)), os.environ).refs(f"{prefix}*")
+    return len({name.removeprefix(prefix) for name in on_hub} - {layout.run_id for layout in all_runs(repository)})
 
 
 def _archive(repository: Repository, age_s: float, *, dry_run: bool) -> int:

@@ -43,6 +43,14 @@ class Turn(Struct, frozen=True):
     who: str | None = None
 
 
+def is_jump_back(visited: Sequence[object], target: object, here: object) -> bool:
+    """Whether the run came to the target before it first came here, or at that moment.
+
+    :param visited: flows and steps in the order in which the run first came to them.
+    """
+    return target in visited and visited.index(target) <= visited.index(here)
+
+
 def where_to(decision: Decision) -> str:
     """The next step, with its flow where that is another one."""
     if decision.to_step is None:

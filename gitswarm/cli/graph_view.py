@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from gitswarm.cli.console import hanging, padded
-from gitswarm.cli.decisions import Turn, turn_of, where_to
+from gitswarm.cli.decisions import Turn, is_jump_back, turn_of, where_to
 from gitswarm.cli.runs import Opened, step_outcome
 from gitswarm.cli.terminal import text_width
 from gitswarm.ledger.reading import HistoryEntry, RunEnd, current_decision, history
@@ -74,13 +74,13 @@ class _Drawing(Struct):
         self.executed.clear()
         self.rows.append(_Row("", f"── {flow}{again} ──", is_heading=True))
 
-    def interrupt(self, within: tuple[str, ...], led: Decision | None) -> None:
+    def interrupt(self, within: tuple[str, ...], incoming: Decision | None) -> None:
         """Closes and opens columns, until `within` are the ones that are open."""
         kept = 0
         while kept < len(within) and within[: kept + 1] == self.within[: kept + 1]:
             kept += 1
         for depth in range(len(self.within), kept, -1):
-            following = f", next: {where_to(led)}" if depth == kept + 1 and led is not None else ""
+            following = f", next: {where_to(incoming)}" if depth == kept + 1 and incoming is not None else ""
             self._border(depth, "├─┘", f"{_interruption(self.within[depth - 1])} ended{following}")
         for depth in range(kept + 1, len(within) + 1):
             self._border(depth, "├─┐", _interruption(within[depth - 1]))
@@ -97,7 +97,7 @@ def graph_lines(entries: Sequence[HistoryEntry], start: Decision | None, shared:
     :param shared: how many of the first entries belong to the run that this one was forked from.
     """
     drawing = _Drawing()
-    led = start
+    incoming = start
     if start is not None:
         drawing.enter(start.flow_key)
         _draw_start(drawing, start)
@@ -106,13 +106,13 @@ def graph_lines(entries: Sequence[HistoryEntry], start: Decision | None, shared:
             drawing.mark("◇", "forked here: the steps above are those of the original run")
         record = entry.record
         if isinstance(record, RunEnd):
-            _draw_end(drawing, record, led)
-            led = entry.decision or led
+            _draw_end(drawing, record, incoming)
+            incoming = entry.decision or incoming
             if entry.decision is not None or index + 1 < len(entries):
-                drawing.mark("▶", f"resumed at {where_to(led)}" if led else "resumed")
+                drawing.mark("▶", f"resumed at {where_to(incoming)}" if incoming else "resumed")
         else:
-            _draw_step(drawing, record, entries, index, led)
-            led = entry.decision
+            _draw_step(drawing, record, entries, index, incoming)
+            incoming = entry.decision
     return [*_laid_out(drawing.rows), "", *_legend(drawing.signs)]
 
 
@@ -125,9 +125,9 @@ def _draw_start(drawing: _Drawing, start: Decision) -> None:
 
 
 def _draw_step(
-    drawing: _Drawing, record: StepRecord, entries: Sequence[HistoryEntry], index: int, led: Decision | None
+    drawing: _Drawing, record: StepRecord, entries: Sequence[HistoryEntry], index: int, incoming: Decision | None
 ) -> None:
-    drawing.interrupt(record.stack, led)
+    drawing.interrupt(record.stack, incoming)
     if not record.stack:
         drawing.enter(record.flow)
     drawing.executed.append((record.flow, record.step))
@@ -159,25 +159,20 @@ def _turn(drawing: _Drawing, record: StepRecord, decision: Decision | None, *, i
     if record.fork is not None and decision.decision is Action.FORK:
         return None
     if decision.to_flow is not None:
-        is_behind = _is_behind(drawing.flows, decision.to_flow, drawing.flow)
+        is_behind = is_jump_back(drawing.flows, decision.to_flow, drawing.flow)
     else:
-        is_behind = _is_behind(drawing.executed, (record.flow, decision.to_step), (record.flow, record.step))
+        is_behind = is_jump_back(drawing.executed, (record.flow, decision.to_step), (record.flow, record.step))
     return turn_of(decision, is_behind=is_behind)
 
 
-def _is_behind(been: Sequence[object], target: object, here: object) -> bool:
-    """Whether the run first came to the target not later than here."""
-    return target in been and been.index(target) <= been.index(here)
-
-
-def _draw_end(drawing: _Drawing, end: RunEnd, led: Decision | None) -> None:
+def _draw_end(drawing: _Drawing, end: RunEnd, incoming: Decision | None) -> None:
     if end.status is RunStatus.SUCCEEDED:
         drawing.interrupt((), None)
-    elif led is not None and led.to_step is None and not led.failed:
-        drawing.interrupt(tuple(frame.token for frame in led.stack), led)
-    elif led is not None:
-        over = {event.payload.get("frame") for event in led.events if event.kind is EventKind.STACK_POP}
-        drawing.interrupt(tuple(token for token in drawing.within if token not in over), led)
+    elif incoming is not None and incoming.to_step is None and not incoming.failed:
+        drawing.interrupt(tuple(frame.token for frame in incoming.stack), incoming)
+    elif incoming is not None:
+        over = {event.payload.get("frame") for event in incoming.events if event.kind is EventKind.STACK_POP}
+        drawing.interrupt(tuple(token for token in drawing.within if token not in over), incoming)
     drawing.mark("■", f"{end.status}: {' '.join(end.reason.split())}")
 
 

@@ -210,7 +210,7 @@ def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     else:
         _show(recording, found, is_stopped=stop.is_over())
     newer = "(without a RUN, commands mean the replay now: it is newer)"
-    advise(f"git swarm status {recording.state.layout.run_id}   {newer}" if equal else _look(recording, found))
+    advise(f"git swarm status {recording.state.layout.run_id}   {newer}" if equal else _inspecting(recording, found))
     if stop.is_over():
         raise SystemExit(INTERRUPTED)
     raise SystemExit(0 if equal else _DIFFERS)
@@ -253,7 +253,7 @@ def _differences(step: ComparedStep) -> list[str]:
     return [f"   {name:<9} {now[:60]} in the replay" for name, before, now in pairs if before != now]
 
 
-def _look(recording: Recording, found: Sequence[ComparedStep]) -> str:
+def _inspecting(recording: Recording, found: Sequence[ComparedStep]) -> str:
     """The command that shows the first difference."""
     first = next(step for step in found if not step.equal)
     fresh = recording.new.spec.run_id

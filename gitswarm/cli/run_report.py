@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import convert
 
-from gitswarm.cli.decisions import turn_of
+from gitswarm.cli.decisions import is_jump_back, turn_of
 from gitswarm.cli.report_model import (
     CostLine,
     OffPath,
@@ -84,7 +84,7 @@ def _work(opened: Opened) -> tuple[SaidOfWork, ...]:
 
 def _off_path(opened: Opened, steps: list[StepFiles]) -> tuple[OffPath, ...]:
     by_commit = {each.record.commit: each for each in steps}
-    been: list[tuple[str, str]] = []
+    visited: list[tuple[str, str]] = []
     last, number, found = "the start", 0, list[OffPath]()
     entries = history(opened.repository, opened.state)
     for entry in entries:
@@ -95,25 +95,25 @@ def _off_path(opened: Opened, steps: list[StepFiles]) -> tuple[OffPath, ...]:
             continue
         of = by_commit[record.commit]
         last, number = of.name, record.number
-        been += [] if (record.flow, record.step) in been else [(record.flow, record.step)]
+        visited += [] if (record.flow, record.step) in visited else [(record.flow, record.step)]
         if record.by_human or record.result is Result.SKIPPED:
             done = "skipped" if record.result is Result.SKIPPED else "done by a person"
             found.append(OffPath(last, number, done, record.execution.agent, record.summary))
         for accepted in of.evidence.accepted if of.evidence else ():
             found.append(OffPath(last, number, f"accepted {accepted.id}", record.execution.agent, accepted.why))
-        found += _taken(decision, of, been)
+        found += _taken(decision, of, visited)
     return tuple(found)
 
 
-def _taken(decision: Decision | None, after: StepFiles, been: list[tuple[str, str]]) -> list[OffPath]:
+def _taken(decision: Decision | None, after: StepFiles, visited: list[tuple[str, str]]) -> list[OffPath]:
     """
-    :param been: flows and steps in the order in which the run first came to them.
+    :param visited: flows and steps in the order in which the run first came to them.
     """
     if decision is None or (decision.to_step is None and decision.proposal is None):
         return []
     record = after.record
     target = (decision.next_flow, decision.to_step or "")
-    is_behind = target in been and been.index(target) <= been.index((record.flow, record.step))
+    is_behind = is_jump_back(visited, target, (record.flow, record.step))
     turn = turn_of(decision, is_behind=is_behind)
     if turn is None or (turn.sign == "→" and turn.who is None and _is_of_the_flow(decision)):
         return []

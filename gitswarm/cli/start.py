@@ -311,10 +311,10 @@ def _refuse_missing(library: Library, flows: tuple[str, ...]) -> None:
     """`all` names flows that the user did not type."""
     missing = [flow for flow in flows if flow not in library.flow_ids]
     if flows == ALL and missing:
-        there = " ".join(flow for flow in ALL if flow not in missing)
+        known = " ".join(flow for flow in ALL if flow not in missing)
         raise NotFoundError(
             f"`all` means the flows {', '.join(ALL)}; there is no {', '.join(missing)} here",
-            hint=f"git swarm start {there}",
+            hint=f"git swarm start {known}",
         )
 
 

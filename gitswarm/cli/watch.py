@@ -88,13 +88,13 @@ class Watched:
         layouts = list(dict.fromkeys(named)) or self._executed() or [find_run(repository, None)]
         self.runs = [WatchedRun(repository, layout) for layout in layouts]
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Reads what has changed since the last look."""
         known = {run.layout for run in self.runs}
         new = [layout for layout in self._executed() if layout not in known] if self._waits else ()
         self.runs += [WatchedRun(self._repository, layout) for layout in new]
         for run in self.runs:
-            run.look()
+            run.refresh()
 
     @property
     def are_over(self) -> bool:
@@ -119,7 +119,7 @@ def _print_steps(watched: Watched) -> None:
     """Steps as they are begun and committed, until all runs have ended."""
     printed: dict[WatchedRun, _Printed] = {}
     while True:
-        watched.look()
+        watched.refresh()
         for run in watched.runs:
             if run not in printed:
                 out_lines([*readable("", run.headline, sys.stdout), *hanging("", about(run.found))])
@@ -155,7 +155,7 @@ def _draw(watched: Watched) -> str:
     drawn = ""
     with signals_that_end(), _screen(), _keys() as has_keys:
         while True:
-            watched.look()
+            watched.refresh()
             if watched.are_over:
                 return ""
             frame = _frame(screen_lines(watched.runs, terminal_height()))
@@ -279,7 +279,7 @@ class WatchedRun:
         self._drawn: tuple[object, list[str]] | None = None
         self._read()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Reads what has changed since the last look."""
         now = stamp(self._repository, self.layout)
         if now == self._stamp:

@@ -49,10 +49,10 @@ class Notes(NoteReader):
         now, read = self.tip, self._objects.read_blob
         if tip is None or now == tip:
             return True
-        there = self._blobs_at(now) if now is not None and self._objects.peeled(now) == now else {}
+        blobs = self._blobs_at(now) if now is not None and self._objects.peeled(now) == now else {}
         before = self._blobs_at(tip)
-        return before.keys() <= there.keys() and all(
-            there[name] == blob_id or read(there[name]).startswith(read(blob_id)) for name, blob_id in before.items()
+        return before.keys() <= blobs.keys() and all(
+            blobs[name] == blob_id or read(blobs[name]).startswith(read(blob_id)) for name, blob_id in before.items()
         )
 
     def write(self, commit_id: str, blob_id: str, *, by: Person, when: datetime) -> None:

@@ -31,14 +31,14 @@ class Refs(RefReader):
         """Where we ourselves moved refs to."""
 
     def read(self, name: str) -> str | None:
-        value = self._look(self._repository, name)
+        value = self._value_of(self._repository, name)
         if name in self._moved and value != self._moved[name]:
             # libgit2 takes a packed-refs that was replaced twice within one tick of the clock for the one it knows:
             # before we believe that somebody moved a ref of ours, somebody without a memory looks.
-            value = self._look(pygit2.Repository(self._repository.path), name)
+            value = self._value_of(pygit2.Repository(self._repository.path), name)
         return value
 
-    def _look(self, repository: pygit2.Repository, name: str) -> str | None:
+    def _value_of(self, repository: pygit2.Repository, name: str) -> str | None:
         try:
             target = repository.lookup_reference(intern(name)).resolve().target
         except (KeyError, pygit2.InvalidSpecError):

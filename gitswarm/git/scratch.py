@@ -61,10 +61,10 @@ def in_worktree_form(git: Git, commit: str, paths: Sequence[str]) -> dict[str, b
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder, "tree")
         tree.mkdir()
-        there, env = replace(git, work_tree=tree), {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-        there.output("read-tree", commit, extra_env=env)
+        checkout, env = replace(git, work_tree=tree), {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        checkout.output("read-tree", commit, extra_env=env)
         names = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        there.run("checkout-index", "-f", "-z", "--stdin", stdin=names, extra_env=env)  # a filter may be gone
+        checkout.run("checkout-index", "-f", "-z", "--stdin", stdin=names, extra_env=env)  # a filter may be gone
         found = {path: tree / path for path in paths}
         return {path: file.read_bytes() for path, file in found.items() if file.is_file() and not file.is_symlink()}
 

@@ -78,8 +78,8 @@ def kept_overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Liste
     listed = overviews(repository, runs, kept_or_read)
     if len(fresh) * _WORTH > len(kept):
         stands = _stands(repository)  # else a run that moved meanwhile would be kept as it stood on the way
-        there = {run: each for run, each in {**kept, **fresh}.items() if stands.get(run) == each[0]}
-        write_kept(file, msgspec.msgpack.encode(_KeptRuns(_FORM, there)))
+        fresh_runs = {run: each for run, each in {**kept, **fresh}.items() if stands.get(run) == each[0]}
+        write_kept(file, msgspec.msgpack.encode(_KeptRuns(_FORM, fresh_runs)))
     return listed
 
 

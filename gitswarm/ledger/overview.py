@@ -269,8 +269,8 @@ def _next_step(repository: RepositoryReader, state: RunState, decided: DecisionF
     before = decision_at_end(repository, state)
     if last is None or (before is not None and (before.to_step or before.resume_at)):
         return _after(before)
-    led = newest_decision(repository, state, last.parent)
-    return _NextStep(last.step, led.stack if led else ())
+    incoming = newest_decision(repository, state, last.parent)
+    return _NextStep(last.step, incoming.stack if incoming else ())
 
 
 def _after(decision: DecisionFields | None) -> _NextStep:

@@ -193,8 +193,8 @@ def _is_over(
 ) -> bool:
     flow = session.specs.flows[decision.next_flow]
     on_branch = newest_at(state, flow.id, fork.targets, fork_commit(fork))
-    there = {name: branch_of(record) for name, record in on_branch.items()}
-    known = current_branches(fork, there) | {name: branch_of(record) for name, record in done.items()}
+    branches = {name: branch_of(record) for name, record in on_branch.items()}
+    known = current_branches(fork, branches) | {name: branch_of(record) for name, record in done.items()}
     return is_decided(fork_of(flow, fork), join_at(flow, fork.join), known)
 
 

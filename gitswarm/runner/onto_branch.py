@@ -166,7 +166,7 @@ def has_begun(session: Session, state: RunState, fork: ForkState) -> bool:
     return on_branch or bool(siblings(session.repository, session.layout, fork.commit))
 
 
-def taken_back(session: Session, state: RunState, fork: ForkState) -> tuple[str, ...]:
+def void_commits(session: Session, state: RunState, fork: ForkState) -> tuple[str, ...]:
     """Commits that no longer count when the fork begins again after a rollback: all that are not on the branch."""
     on_branch = {record.sibling for record in state.steps}
     known = siblings(session.repository, session.layout, fork.commit) if fork.commit else []

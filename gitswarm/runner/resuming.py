@@ -28,7 +28,14 @@ from gitswarm.runner.run_session import RunContext, Session, push_to_hub
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.plan import Resumption
 from gitswarm.runner.step.unfinished import drop_conversations, find_unfinished
-from gitswarm.runner.undo.recovery import current_partial, drop_journals, lay_out, look, restore_worktree, tidy_index
+from gitswarm.runner.undo.recovery import (
+    current_partial,
+    drop_journals,
+    look,
+    restore_partial,
+    restore_worktree,
+    tidy_index,
+)
 
 
 class Resumed(Struct, frozen=True):
@@ -142,5 +149,5 @@ def _worktree_to_continue(session: Session, state: RunState) -> tuple[RunWorktre
     shadow = prepare_worktree(session)
     place = RunWorktree.of(session, shadow)
     if not look(session, state, shadow).is_dirty:
-        lay_out(session, place, state, partial)
+        restore_partial(session, place, state, partial)
     return place, partial

@@ -222,10 +222,10 @@ def test_the_headline_says_where_it_leads(more: dict[str, Any], to: str) -> None
 
 
 def test_an_entry_that_takes_decisions_back_is_told() -> None:
-    taken_back = Superseded(
+    void_commits = Superseded(
         seq=2, ts="2026-01-01T00:00:00.000Z", superseded_by="refs/swarm/x", reason="rollback to a"
     )
-    assert entry_lines(taken_back) == [
+    assert entry_lines(void_commits) == [
         "2. undone, what is above: rollback to a",
         "   at        2026-01-01T00:00:00.000Z",
         "   kept in   refs/swarm/x",

@@ -137,7 +137,7 @@ def test_without_a_terminal_it_tells_steps_as_they_happen(tmp_path: Path) -> Non
     assert process.returncode == 0
     watched = WatchedRun(open_reader(project.root, project.env), RunLayout(second))
     project.swarm("discard", second)
-    watched.look()
+    watched.refresh()
     assert (watched.headline, watched.is_over) == (f"{second}  discarded", True)
 
 
@@ -184,10 +184,10 @@ def test_what_does_not_change_is_not_read_again(
 ) -> None:
     project, run = waiting
     watched = WatchedRun(open_reader(project.root, project.env), RunLayout(run))
-    watched.look()
+    watched.refresh()
     monkeypatch.setattr("gitswarm.cli.watch.replay", lambda *_: pytest.fail("read again"))
     monkeypatch.setattr("gitswarm.cli.watch.read_lines", lambda *_: pytest.fail("read again"))
-    watched.look()
+    watched.refresh()
     assert not watched.is_over
 
 

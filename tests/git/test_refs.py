@@ -268,8 +268,8 @@ def test_a_value_that_libgit2_remembers_wrongly_is_looked_up_anew(
     second = project.commit({"a": "1"})
     refs.swap("refs/swarm/x", None, first, why="test")
     refs.swap("refs/swarm/x", first, second, why="test")
-    stale, look = iter([first]), Refs._look
+    stale, look = iter([first]), Refs._value_of
     monkeypatch.setattr(
-        Refs, "_look", lambda self, repository, name: next(stale, None) or look(self, repository, name)
+        Refs, "_value_of", lambda self, repository, name: next(stale, None) or look(self, repository, name)
     )
     assert refs.read("refs/swarm/x") == second

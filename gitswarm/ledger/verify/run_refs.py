@@ -272,8 +272,8 @@ class RunNotes(Struct, frozen=True):
 
 def missing_notes(layout: RunLayout, today: RunNotes) -> Iterator[Mismatch]:
     """Refs that are not here at all."""
-    for ref, there in ((layout.events_notes, today.events), (layout.routing_notes, today.routing)):
-        if there is None:
+    for ref, tip in ((layout.events_notes, today.events), (layout.routing_notes, today.routing)):
+        if tip is None:
             message = f"{ref} is missing: the run's notes cannot be compared"
             yield Mismatch(check="notes", message=message, severity="warning")
 

@@ -67,16 +67,16 @@ _PAPERS = frozenset({"receipts", "handoff", "llm", "base", "events", "evidence",
 
 def situation_of(session: Session, state: RunState, record: StepRecord) -> Situation:
     """What is known after a committed step."""
-    led = incoming_decision(session, record)
+    incoming = incoming_decision(session, record)
     flow = session.specs.flows[record.flow]
     rules = rules_of(session)
-    progress = _progress(session, state, record, led, rules)
+    progress = _progress(session, state, record, incoming, rules)
     evidence = _stored(session, record, record.execution.evidence)
     context: dict[str, JsonValue] = {
         "receipt": _counted(record, _stored(session, record, record.execution.receipt)),
         "envelope": _counted(record, _stored(session, record, record.execution.envelope)),
         "evidence": evidence,
-        "run": _run(session, state, record, progress, len(led.stack)),
+        "run": _run(session, state, record, progress, len(incoming.stack)),
         "history": list(_history(state, record)),
     }
     return Situation(
@@ -86,7 +86,7 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
         status=record.status,
         context=context,
         history=state.tally.entered.get(record.flow, ()),
-        stack=led.stack,
+        stack=incoming.stack,
         changed=tuple(dict.fromkeys([*_changed(evidence), *_changed_by_branches(session, state, record, flow)])),
         rules=rules,
         progress=progress,
@@ -156,9 +156,9 @@ def rules_of(session: Session) -> Rules:
     )
 
 
-def _progress(session: Session, state: RunState, record: StepRecord, led: Choice, rules: Rules) -> Progress:
+def _progress(session: Session, state: RunState, record: StepRecord, incoming: Choice, rules: Rules) -> Progress:
     tally = state.tally
-    fork = led.fork if record.fork is not None else None
+    fork = incoming.fork if record.fork is not None else None
     on_branches = newest_at(state, record.flow, fork.targets, record.fork or "") if fork is not None else {}
     decision = read_decision(session, state) if GATE in tally.flow_sequence else None
     return Progress(

@@ -192,11 +192,11 @@ def upstream_tip(repository: Repository, branch: str) -> str | None:
     return repository.refs.read(name) if name else None
 
 
-def newer(repository: Repository, base: str, local: str | None, there: str | None) -> str | None:
+def newer(repository: Repository, base: str, local: str | None, upstream: str | None) -> str | None:
     """Of a target and what it follows the one that is ahead. Where they have gone apart: the one that moved since
     the base, else the target, which is what a run lands on."""
-    if local is None or there is None or local == there:
-        return local or there
-    if is_in(repository, local, there) or is_in(repository, local, base):
-        return local if is_in(repository, there, local) else there
+    if local is None or upstream is None or local == upstream:
+        return local or upstream
+    if is_in(repository, local, upstream) or is_in(repository, local, base):
+        return local if is_in(repository, upstream, local) else upstream
     return local

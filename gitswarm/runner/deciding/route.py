@@ -20,7 +20,7 @@ from gitswarm.routing import driver
 from gitswarm.routing.choices import retry
 from gitswarm.runner.deciding.decision_facts import rules_of, situation_of, unproven
 from gitswarm.runner.deciding.preflight import paused_decision, preflight
-from gitswarm.runner.onto_branch import has_begun, taken_back
+from gitswarm.runner.onto_branch import has_begun, void_commits
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.stored import final_decision, incoming_decision
 
@@ -163,11 +163,11 @@ def waits_for_approval(session: Session, state: RunState) -> bool:
 
 def _taken_on(session: Session, record: StepRecord, ended: Choice, reason: str) -> Choice:
     """Where a run that ended continues: where it said that it would, else with its last step once more."""
-    led = incoming_decision(session, record)
+    incoming = incoming_decision(session, record)
     if ended.resume_at is not None:
         # A branch of a fork continues in what was open when it began; a run that ends has nothing open.
-        return driver.continue_at(ended.resume_at, led.stack if record.fork else ended.stack, reason)
-    return driver.continue_at(retry(record.flow, record.step), led.stack, reason)
+        return driver.continue_at(ended.resume_at, incoming.stack if record.fork else ended.stack, reason)
+    return driver.continue_at(retry(record.flow, record.step), incoming.stack, reason)
 
 
 def _to_prove(session: Session, state: RunState, record: StepRecord) -> Choice:
@@ -248,7 +248,7 @@ def _from_tip(session: Session, state: RunState, fork: ForkState) -> ForkState:
     entries = routing_entries(session.repository, session.layout, state.tip)
     if not any(isinstance(entry, Superseded) for entry in entries):
         return fork
-    return replace(fork, void=taken_back(session, state, fork))
+    return replace(fork, void=void_commits(session, state, fork))
 
 
 def end_of(decision: Decision) -> RunStatus:

@@ -40,7 +40,7 @@ _PAUSES_S = (0.3, 1.0, 3.0)
 
 
 class LeasedRun:
-    """What the hub has of a run, as this process saw it there last or left it: `there`, its refs, and `lease`.
+    """What the hub has of a run, as this process saw it last or left it: `hub_refs` and `lease`.
     `asked`: what somebody wants of it, to be done at the next boundary."""
 
     def __init__(self, repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> None:
@@ -54,7 +54,7 @@ class LeasedRun:
         self._owner = owner_here(repository)
         found = look_at_hub(repository, remote, layout)
         self.lease = found.leases.get(layout.run_id)
-        self.there = dict(found.refs)
+        self.hub_refs = dict(found.refs)
         self.asked: RequestKind | None = None
         self._own: set[str] = set()
         """Every lease that this process made: where one stands, its push arrived."""
@@ -73,7 +73,7 @@ class LeasedRun:
     def push(self, state: RunState, *, executes: bool, entry: str | None = None) -> None:
         """Brings the hub's refs to where ours are, and the next lease with them, all or nothing. Only views go.
 
-        :param entry: a ref that is to name this lease as well; it has to be as it was in `there`.
+        :param entry: a ref that is to name this lease as well; it has to be as it was in `hub_refs`.
         :raises FencedError: there stands another lease.
         :raises GitFailedError: the hub could not be reached, or refused, at every attempt.
         :raises SwarmError: somebody moved a ref there without a lease.
@@ -106,7 +106,7 @@ class LeasedRun:
         lease = replace(self._next(), executes=False)
         made = lease.write(self._repository)
         if not self._attempt({self._layout.lease_ref: made}):
-            self.there[self._layout.lease_ref] = made
+            self.hub_refs[self._layout.lease_ref] = made
             self.lease = lease
 
     def _next(self) -> Lease:
@@ -125,12 +125,12 @@ class LeasedRun:
             said = self._attempt(wanted)
             found = self._found() if said else None
             if not said or (found is not None and found.refs.get(name) == made):
-                self.there = {ref: to for ref, to in {**self.there, **wanted}.items() if to is not None}
+                self.hub_refs = {ref: to for ref, to in {**self.hub_refs, **wanted}.items() if to is not None}
                 self.lease = lease
                 mark_shared(self._repository, self._layout)
                 return
             if found is not None and found.refs.get(name) in self._own:
-                self.there = dict(found.refs)  # an earlier one had arrived, and its answer was lost
+                self.hub_refs = dict(found.refs)  # an earlier one had arrived, and its answer was lost
                 continue
             if found is not None and self._is_asked(found, wanted):
                 continue
@@ -144,7 +144,7 @@ class LeasedRun:
 
     def _attempt(self, wanted: Mapping[str, str | None]) -> str:
         """Nothing: it is done; else what git said."""
-        moves = [Move(name, self.there.get(name), to) for name, to in sorted(wanted.items())]
+        moves = [Move(name, self.hub_refs.get(name), to) for name, to in sorted(wanted.items())]
         try:
             return self.remote.push([move for move in moves if move.old != move.new]) or ""
         except GitFailedError as error:
@@ -162,20 +162,20 @@ class LeasedRun:
         name, lease, ours = self._layout.lease_ref, found.leases.get(self._layout.run_id), self.lease
         if lease is None or ours is None or lease.asked is None:
             return False
-        arrived = {ref: to for ref, to in {**self.there, **wanted}.items() if to is not None}
+        arrived = {ref: to for ref, to in {**self.hub_refs, **wanted}.items() if to is not None}
         is_ours = (lease.owner, lease.generation) == (ours.owner, ours.generation)
-        if not is_ours or {**found.refs, name: ""} not in ({**self.there, name: ""}, {**arrived, name: ""}):
+        if not is_ours or {**found.refs, name: ""} not in ({**self.hub_refs, name: ""}, {**arrived, name: ""}):
             return False
-        self.there, self.asked = dict(found.refs), lease.asked
+        self.hub_refs, self.asked = dict(found.refs), lease.asked
         return True
 
     def _refuse_other(self, found: OnHub) -> None:
         run, name = self._layout.run_id, self._layout.lease_ref
-        if found.refs.get(name) != self.there.get(name):
+        if found.refs.get(name) != self.hub_refs.get(name):
             lease = found.leases.get(run)
             who = f"belongs to {lease.owner} now, generation {lease.generation}" if lease else "has lost its lease"
             raise FencedError(f"{run} {who}, on {self.remote.name}", hint=f"git swarm status {run} --hub")
-        moved = sorted(ref for ref in {*found.refs, *self.there} if found.refs.get(ref) != self.there.get(ref))
+        moved = sorted(ref for ref in {*found.refs, *self.hub_refs} if found.refs.get(ref) != self.hub_refs.get(ref))
         if moved:
             hint = f"git swarm pull {run}   (what is only here is kept)"
             raise SwarmError(f"somebody moved {moved[0]} on {self.remote.name} by hand", hint=hint)

@@ -46,13 +46,13 @@ def read_queue(repository: Repository, remote: Remote, entries: Collection[str] 
     missing = [name for name, to in refs.items() if repository.objects.peeled(to) is None]
     if missing:
         remote.fetch(missing)
-    there = look_at_hub(repository, remote)
+    on_hub = look_at_hub(repository, remote)
     made = {name.removeprefix(_ENTRIES): _first_lease(repository, to) for name, to in refs.items()}
     gone = (made.get(entry) for entry in entries)
-    archived = _archived(repository, remote, there, {each.run_id: each for each in gone if each is not None})
-    leases = {**archived, **there.leases}
+    archived = _archived(repository, remote, on_hub, {each.run_id: each for each in gone if each is not None})
+    leases = {**archived, **on_hub.leases}
     runs = {entry: lease.run_id for entry, lease in made.items() if lease is not None and lease.run_id in leases}
-    return Queue(leases, runs, refs, there.unreadable)
+    return Queue(leases, runs, refs, on_hub.unreadable)
 
 
 def read_for(repository: Repository, remote: Remote, entry: str, before: Queue) -> Queue:
@@ -72,12 +72,12 @@ def _first_lease(repository: Repository, commit: str) -> Lease | None:
         return None
 
 
-def _archived(repository: Repository, remote: Remote, there: OnHub, first: Mapping[str, Lease]) -> dict[str, Lease]:
+def _archived(repository: Repository, remote: Remote, on_hub: OnHub, first: Mapping[str, Lease]) -> dict[str, Lease]:
     """Leases of those runs that the hub has in its archive alone, as if they were there with how they stood at last.
 
     :param first: by run, the lease with which it came.
     """
-    tip, gone = there.refs.get(ARCHIVE_REF), first.keys() - there.leases.keys()
+    tip, gone = on_hub.refs.get(ARCHIVE_REF), first.keys() - on_hub.leases.keys()
     if tip is None or not gone:
         return {}
     found = overviews_on_hub(repository, remote, tip, lambda runs: [run for run in runs if run.run_id in gone])
@@ -95,7 +95,7 @@ def put_in_queue(
     ref = f"{_ENTRIES}{name}"
     leased = LeasedRun(repository, remote, layout, clock)
     if ref in queue.refs:
-        leased.there[ref] = queue.refs[ref]
+        leased.hub_refs[ref] = queue.refs[ref]
     try:
         leased.push(replay(repository, layout), executes=False, entry=ref)
     except (GitFailedError, FencedError):

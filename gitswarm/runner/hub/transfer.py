@@ -61,7 +61,7 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
     leased = LeasedRun(repository, remote, layout, clock)
     _refuse_executed(repository, leased.lease)
     _refuse_held(repository, leased.lease)
-    there = layout.without_lease(leased.there)
+    pushed = layout.without_lease(leased.hub_refs)
     state = replay(repository, layout)
     if not reaches_all(repository, _refs_there(repository, leased, layout).values(), state):
         raise SwarmError(
@@ -69,7 +69,7 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
             hint=f"git swarm pull {layout.run_id}   (keeps what is only here)",
         )
     ours = refs_to_push(repository, state)
-    moved = sum(there.get(name) != ours.get(name) for name in {*there, *ours})
+    moved = sum(pushed.get(name) != ours.get(name) for name in {*pushed, *ours})
     if moved or leased.lease is None or leased.lease.executes:
         leased.push(state, executes=False)
     return moved
@@ -258,8 +258,8 @@ def take_current(repository: Repository, remote: Remote, layout: RunLayout, cloc
 
 def _refs_there(repository: Repository, leased: LeasedRun, layout: RunLayout) -> dict[str, str]:
     """Refs of the run on the hub; of one that has no branch there those that its archive has."""
-    there = layout.without_lease(leased.there)
-    if layout.branch in there:
-        return there
+    pushed = layout.without_lease(leased.hub_refs)
+    if layout.branch in pushed:
+        return pushed
     with archived_on_hub(repository, leased.remote, layout) as archive:
-        return archive.refs(layout) if archive is not None else there
+        return archive.refs(layout) if archive is not None else pushed

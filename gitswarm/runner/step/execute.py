@@ -33,7 +33,12 @@ from gitswarm.runner.step.render import (
     step_records,
 )
 from gitswarm.runner.step.request import copies_of, step_request
-from gitswarm.runner.step.unfinished import conversation_folder, drop_conversations, keep_conversation, lay_work_out
+from gitswarm.runner.step.unfinished import (
+    conversation_folder,
+    drop_conversations,
+    keep_conversation,
+    restore_unfinished,
+)
 from gitswarm.runner.stored import route_event
 from gitswarm.safety.sandbox.walls import watched
 from gitswarm.worktree import snapshot
@@ -70,7 +75,7 @@ def open_step(session: Session, place: RunWorktree, plan: StepPlan) -> OpenStep:
     journal = Journal(folder, plan.execution, context.clock, context.observer.event, session.redactor)
     try:
         journal.append_all(_first_events(plan, "" if plan.choice == OWN else session.sandbox.containment.name))
-        lay_work_out(session, place, plan)
+        restore_unfinished(session, place, plan)
         place.leave()
         request = step_request(session, place, plan)
         return OpenStep(plan, place, journal, request, session.store.note_tips())

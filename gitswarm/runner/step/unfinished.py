@@ -62,7 +62,7 @@ def _kept_in(folder: Path) -> KeptConversation:
     return KeptConversation.from_json((folder / _RECORD).read_bytes())
 
 
-def lay_work_out(session: Session, place: RunWorktree, plan: StepPlan) -> None:
+def restore_unfinished(session: Session, place: RunWorktree, plan: StepPlan) -> None:
     """Makes the worktree what it was when the conversation that the step continues ended."""
     # Of an execution with the same name that was taken back.
     remove_tree(conversation_folder(session, plan.execution))

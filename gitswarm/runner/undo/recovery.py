@@ -293,7 +293,7 @@ def current_partial(session: Session, state: RunState) -> PartialHandoff | None:
     return None
 
 
-def lay_out(session: Session, place: RunWorktree, state: RunState, partial: PartialHandoff) -> None:
+def restore_partial(session: Session, place: RunWorktree, state: RunState, partial: PartialHandoff) -> None:
     """Puts kept work back into a worktree that does not have it any more."""
     kept = session.repository.refs.read(partial.kept)
     if kept is None:

@@ -89,7 +89,7 @@ def has_change(session: Session, state: RunState) -> bool:
     return code_tree(session.repository, state) != session.repository.objects.commit(state.base).tree
 
 
-def target_there(session: Session) -> str | None:
+def target_on_remote(session: Session) -> str | None:
     """Short name, on the remote, of the branch that the run is to land on; None: nobody said."""
     target = target_of(session, LandingRequest())
     if target is None:
@@ -108,9 +108,9 @@ def publish_branch(session: Session, state: RunState, title: str) -> str:
     branch = _Branch(session, state, users_git(session), session.spec.settings.review.remote)
     branch.refuse_unknown_base()
     commit = branch.make(title)
-    there = branch.there()
-    if there != commit:
-        branch.push(commit, there)
+    on_remote = branch.on_remote()
+    if on_remote != commit:
+        branch.push(commit, on_remote)
     return commit
 
 
@@ -145,21 +145,21 @@ class _Branch(Struct, frozen=True):
         except GitFailedError as error:
             raise ForgeError(error.message, hint=error.hint) from error
 
-    def there(self) -> str | None:
+    def on_remote(self) -> str | None:
         """Where the branch is on the remote; None: there is none."""
         address = self.users.run("remote", "get-url", "--push", self.remote).stdout.decode(errors="replace").strip()
         done = self._ask("ls-remote", "--refs", address, self._name)
         return done.partition("\t")[0].strip() or None
 
-    def push(self, commit: str, there: str | None) -> None:
+    def push(self, commit: str, on_remote: str | None) -> None:
         """Over what a run published before, and only if it still stands there."""
-        if there is not None and not self._is_ours(there):
+        if on_remote is not None and not self._is_ours(on_remote):
             branch = branch_of(self.session.layout.run_id)
             raise ForgeError(
-                f"{branch} on {self.remote} is at {there[:12]}, which git-swarm did not make: it stays as it is",
+                f"{branch} on {self.remote} is at {on_remote[:12]}, which git-swarm did not make: it stays as it is",
                 hint=f"git fetch {self.remote} {branch} && git log -p FETCH_HEAD",
             )
-        lease = f"--force-with-lease={self._name}:{there or ''}"
+        lease = f"--force-with-lease={self._name}:{on_remote or ''}"
         self._ask("push", "--no-follow-tags", lease, self.remote, f"{commit}:{self._name}")
 
     def _is_ours(self, commit: str) -> bool:

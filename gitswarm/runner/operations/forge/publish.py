@@ -26,7 +26,7 @@ from gitswarm.runner.operations.forge.branch import (
     harmless,
     has_change,
     publish_branch,
-    target_there,
+    target_on_remote,
 )
 from gitswarm.runner.operations.forge.program import Forge, ForgeError, PullRequest, Remark
 from gitswarm.runner.run_session import Session
@@ -160,7 +160,7 @@ class _Shown(Struct):
         commit = publish_branch(step.session, step.state, proposal.title)
         self.report |= {"branch": branch, "commit": commit}
         if existing is None:
-            forge.create(branch, target_there(step.session), proposal.title, proposal.body)
+            forge.create(branch, target_on_remote(step.session), proposal.title, proposal.body)
             existing = forge.find(branch)
             if existing is None:
                 raise ForgeError(f"{program} made a request that it does not list", hint=f"{program} auth status")

@@ -17,7 +17,7 @@ from gitswarm.cli.console import hanging, out, out_json, out_lines, plural, read
 from gitswarm.cli.invocation import config_here, library_here, problems_of
 from gitswarm.cli.runs import JsonFlag
 from gitswarm.cli.terminal import terminal_width, text_width
-from gitswarm.errors import SpecError
+from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.record import without_defaults
 from gitswarm.runner.prompts import compile_blank, plan_json
 from gitswarm.runner.run_engines import choice_of
@@ -152,6 +152,9 @@ def compile_step(
     flow_id, _slash, step_id = name.partition("/")
     library = library_here()
     flow = checked_flow(library, flow_id)
+    if not step_id:
+        example = f"git swarm flows compile {flow_id}/{flow.steps[0].id}"
+        raise UsageError(f"{name}: which step of the flow?", hint=example)
     settings = freeze_settings(config_here(), os.environ, CommandLine(), scripted=False)
     found = [step for step in flow.steps if step.id == step_id]
     engine = choice_of(settings, flow_id, found[0]).engine if found else settings.default_engine.engine

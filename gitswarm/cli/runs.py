@@ -257,11 +257,15 @@ def age_since(moment: datetime) -> str:
     return next((f"{seconds // length}{unit}" for unit, length in _UNITS.items() if seconds >= length), "now")
 
 
+_DIGITS = 18
+"""A number that a person types has no more; Python refuses one of thousands."""
+
+
 def count_of(text: str | None) -> int | None:
     """
     :raises UsageError: it is not a number.
     """
-    if text is not None and not text.isdecimal():
+    if text is not None and not (text.isdecimal() and len(text) <= _DIGITS):
         raise UsageError(f"-n {text}: not a number", hint="-n 10")
     return int(text) if text is not None else None
 
@@ -298,7 +302,7 @@ def not_older(repository: RepositoryReader, runs: list[RunLayout], since: str | 
     """
     if since is None:
         return runs
-    short = re.fullmatch(r"(\d+)([smhdw])", since)
+    short = re.fullmatch(rf"(\d{{1,{_DIGITS}}})([smhdw])", since)
     if short:
         oldest = time.time() - int(short[1]) * _UNITS.get(short[2], 1)
     elif not _is_time(since):

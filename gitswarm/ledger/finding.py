@@ -127,11 +127,7 @@ def is_named(text: str, flow: str, step: str, iteration: int) -> bool:
     """Whether a person who writes `step`, `flow/step`, `step@2` or `flow/step@2` means this execution."""
     name, at, number = text.partition("@")
     flow_part, slash, step_part = name.rpartition("/")
-    return (
-        step_part == step
-        and (not slash or flow_part == flow)
-        and (not at or (number.isdigit() and int(number) == iteration))
-    )
+    return step_part == step and (not slash or flow_part == flow) and (not at or number.lstrip("0") == str(iteration))
 
 
 def _by_name(steps: tuple[StepRecord, ...], text: str) -> StepRecord | None:

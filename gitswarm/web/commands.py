@@ -64,7 +64,7 @@ def _bound(port: str | None) -> socket.socket:
     """
     :raises UsageError: it is no port, or somebody has it.
     """
-    if port is not None and not (port.isdecimal() and int(port) < 65_536):
+    if port is not None and not (port.isdecimal() and len(port) < 6 and int(port) < 65_536):
         raise UsageError(f"--port {port}: no port", hint="git swarm web")
     found = socket.socket()
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

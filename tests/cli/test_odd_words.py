@@ -110,3 +110,30 @@ def test_a_terminal_that_cannot_show_a_mark_gets_another(odd: Odd) -> None:
         odd.project.argv("log"), cwd=odd.project.root, env=env, capture_output=True, encoding="latin-1", check=True
     )
     assert ("?" in done.stdout, done.stderr) == (True, "")
+
+
+MANY = "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("log", "-n", MANY), ": not a number\n"),
+        (("list", "-n", MANY), ": not a number\n"),
+        (("list", "--since", f"{MANY}d"), ": not a time that git understands\n"),
+        (("show", f"look@{MANY}"), "' (look was executed once)\n"),
+        (("show", "look@²"), "' (look was executed once)\n"),
+        (("web", "--port", MANY), ": no port\n"),
+    ],
+    ids=["log", "list", "since", "iteration", "no digit", "port"],
+)
+def test_a_number_that_no_number_can_hold_is_refused(odd: Odd, arguments: Sequence[str], said: str) -> None:
+    done = ask(odd.project, *arguments)
+    assert done.code in (1, 2)
+    assert said in done.stderr
+
+
+def test_a_flow_without_a_step_to_compile_is_asked_for_one(odd: Odd) -> None:
+    done = ask(odd.project, "flows", "compile", "short")
+    said = "git-swarm: short: which step of the flow?\nhint: git swarm flows compile short/look\n"
+    assert (done.code, done.stderr) == (2, said)

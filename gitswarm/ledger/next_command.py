@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
+import msgspec
 from msgspec import Struct
 
+from gitswarm.git.object_reader import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import (
     ApprovalKind,
@@ -14,7 +18,8 @@ from gitswarm.ledger.approval import (
     latest_approval,
     newest_landing,
 )
-from gitswarm.ledger.layout import KERNEL
+from gitswarm.ledger.layout import KERNEL, RunLayout
+from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import (
@@ -114,8 +119,27 @@ def _is_landed(repository: RepositoryReader, state: RunState) -> bool:
 
 
 def decision_at_end(repository: RepositoryReader, state: RunState) -> DecisionFields | None:
-    """The decision before the commit that ends a run."""
-    return newest_decision(repository, state, repository.objects.commit(state.tip).parents[0])
+    """The decision before the commit that ends a run. That commit's events have it too, for whoever has the branch
+    without its notes."""
+    end = repository.objects.commit(state.tip)
+    return newest_decision(repository, state, end.parents[0]) or _decision_in_end(repository, end)
+
+
+def _decision_in_end(repository: RepositoryReader, end: Commit) -> DecisionFields | None:
+    """The decision that a run ended with, read from the events of its `end` commit; None where they have none."""
+    message = parse_message(end.message)
+    trailers = message.trailers if message is not None else {}
+    run, number = trailers.get("Swarm-Run"), trailers.get("Swarm-Iteration", "")
+    if run is None or not number.isdecimal():
+        return None
+    content = repository.objects.file(end.tree, RunLayout(run).end_events(int(number))) or b""
+    with suppress(ValueError, TypeError, RecursionError):
+        event = json.loads(content.partition(b"\n")[0])
+        if event["kind"] == "route_decision":
+            absent = dict.fromkeys(("candidates", "seq", "routing_mode"))
+            fields = {**absent, "ts": event["ts"], "flow_key": event["flow_key"], **event["payload"]}
+            return msgspec.convert(fields, DecisionFields)
+    return None
 
 
 def newest_decision(repository: RepositoryReader, state: RunState, commit_id: str) -> DecisionFields | None:

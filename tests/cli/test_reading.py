@@ -740,3 +740,14 @@ def test_a_trace_without_an_absolute_path_is_refused(project: Project) -> None:
     assert answer.stderr == (
         'git-swarm: GIT_SWARM_TRACE=1: an absolute path is needed\nhint: GIT_SWARM_TRACE="$PWD/trace" git swarm …\n'
     )
+
+
+@pytest.mark.parametrize("until", ["write", "critique", "test"])
+def test_what_is_next_is_known_without_the_notes(project: Project, until: str) -> None:
+    project.commit(dict(FLOWS))
+    project.swarm("start", "hello", "--script", project.script(SCRIPT), "--until", until)
+    (shown,) = project.json("list")
+    for ref in project.git("for-each-ref", "--format=%(refname)", "refs/notes/swarm").split():
+        project.git("update-ref", "-d", ref)
+    del shown["disk_bytes"]
+    assert project.json("status") == shown

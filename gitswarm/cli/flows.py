@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated
 
@@ -41,19 +41,24 @@ def drawing(flow: Flow) -> str:
         label = f"{step.id}  {step.agent}".ljust(width)
         mark = "●" if number == 0 else "║" if step.id in parallel else "│"
         lines.append(f"{mark} {label}{_brackets(names, number, backs)}".rstrip())
-        if isinstance(step.routing, Fork):
-            lines += _wrapped(f"⇉ at the same time: {', '.join(step.routing.fork_targets)}")
-            continue
-        if isinstance(step.routing, Join):
-            lines += _wrapped(f"⇇ {step.routing.join_strategy} of {', '.join(step.routing.join_from)}")
-        if step.id in parallel:
-            continue
-        forward = [edge for edge in edges(flow) if edge.source == step.id and edge.limit is None]
         following = names[number + 1] if number + 1 < len(names) else END
-        if [edge.target for edge in forward] != [following]:
-            lines += [line for edge in forward for line in _wrapped(f"↳ {_target_text(edge)}")]
+        texts = _texts_below(flow, step, following, is_parallel=step.id in parallel)
+        lines += [line for text in texts for line in _wrapped(text)]
     lines.append("○ end")
     return "\n".join(lines)
+
+
+def _texts_below(flow: Flow, step: Step, following: str, *, is_parallel: bool) -> Iterator[str]:
+    """A fork, a join, and where the step leads if that is not simply to the next one."""
+    routing = step.routing
+    if isinstance(routing, Join):
+        yield f"⇇ {routing.join_strategy} of {', '.join(routing.join_from)}"
+    if isinstance(routing, Fork):
+        yield f"⇉ at the same time: {', '.join(routing.fork_targets)}"
+    elif not is_parallel:
+        forward = [edge for edge in edges(flow) if edge.source == step.id and edge.limit is None]
+        if [edge.target for edge in forward] != [following]:
+            yield from (f"↳ {_target_text(edge)}" for edge in forward)
 
 
 def _target_text(edge: Edge) -> str:

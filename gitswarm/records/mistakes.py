@@ -258,7 +258,7 @@ class _Conversion:
             (kind.le, operator.le, "at most"),
         ):
             if limit is not None and not fits(number, limit):
-                return self.wrong(location, f"has to be {words} {limit:g}, not {given}")
+                return self.wrong(location, f"has to be {words} {limit:,}, not {given}")
         return number
 
     def text(self, kind: kinds.StrType, given: Any, location: Location) -> Any:

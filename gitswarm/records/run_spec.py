@@ -60,12 +60,6 @@ class ReviewRules(Record):
     remote: Annotated[str, form("[A-Za-z0-9_][A-Za-z0-9._/-]*", "'{given}' is no name of a remote")] = "origin"
 
 
-class ProofRules(Record):
-    """`max_time`: seconds that the tests which git-swarm runs by itself take at most, together, for one test step."""
-
-    max_time: AtLeastOne = 1800
-
-
 def _seconds(value: object) -> object:
     """`4h` for people, seconds where it is stored."""
     if not isinstance(value, str):
@@ -74,6 +68,13 @@ def _seconds(value: object) -> object:
         return seconds(value)
     except ValueError as error:
         raise ValueError(f"'{value}' is not a duration: 90s, 45m, 4h, 1h30m") from error
+
+
+class ProofRules(Record):
+    """`max_time`: seconds, or as `45m`, that the tests which git-swarm runs by itself take at most, together, for one
+    test step."""
+
+    max_time: Annotated[AtLeastOne, short_form(_seconds, {"type": "string"})] = 1800
 
 
 _Amount = Annotated[float, Meta(gt=0)]

@@ -78,6 +78,10 @@ def _as_file(value: object) -> object:
     return {"text": value} if isinstance(value, str) else value
 
 
+_Delay = Annotated[int, Meta(ge=0, le=86_400_000)]
+"""Milliseconds, a day at most."""
+
+
 class ScriptEntry(Record):
     """What one execution of a step does.
 
@@ -101,13 +105,13 @@ class ScriptEntry(Record):
     run: tuple[str, ...] = ()
     files: dict[str, Annotated[LeftFile | None, short_form(_as_file, {"type": "string"})]] = {}
     outcome: EngineOutcome | None = None
-    delay_ms: Count = 0
+    delay_ms: _Delay = 0
     hang: bool = False
     fail: str | None = None
     output: str | None = None
     envelope: dict[str, JsonValue] | None = None
     route: dict[str, JsonValue] | str | None = None
-    route_delay_ms: Count = 0
+    route_delay_ms: _Delay = 0
     routing: RoutingSignal | None = None
     tokens: ScriptTokens = ScriptTokens()
     cost_usd: Annotated[float, Meta(ge=0)] | None = 0.0

@@ -18,7 +18,8 @@ from gitswarm.records.json_schema import json_schema
 from gitswarm.records.mistakes import MistakesError
 from gitswarm.records.receipt import Receipt, ToolCall
 from gitswarm.records.record import Record, form, short_form, without_defaults
-from gitswarm.records.run_spec import BudgetRules
+from gitswarm.records.run_spec import BudgetRules, ProofRules
+from gitswarm.specs.script import ScriptEntry
 from gitswarm.specs.station import Verification
 from tests.tables import table
 
@@ -95,6 +96,8 @@ def test_whatever_is_written_is_read_or_is_a_mistake() -> None:
         (Named, [], ["expected `key: value`"]),
         (Verification, {"commands": [{}]}, ["commands: expected `key: value`"]),
         (BudgetRules, {"max_time": float("inf")}, ["a limit that is infinite is none: leave it out"]),
+        (ProofRules, {"max_time": "4 h"}, ["max_time: '4 h' is not a duration: 90s, 45m, 4h, 1h30m"]),
+        (ScriptEntry, {"delay_ms": 2**53}, [f"delay_ms: has to be at most 86,400,000, not {2**53}"]),
         (BudgetRules, {"max_tokens": True}, ["max_tokens: 'true' is not a number"]),
         (Handoff, {"confidence": True}, ["confidence: 'true' is not an allowed value (known: high, low, medium)"]),
         (Handoff, {"status": "verified"}, ["status: 'verified' is not an allowed value (did you mean 'VERIFIED'?)"]),
@@ -139,6 +142,10 @@ def test_a_short_form_is_written_out_and_stands_in_the_schema() -> None:
     schema: Any = json_schema(Named)
     assert schema["properties"]["aside"]["anyOf"] == [{"type": "integer"}, {"type": "null"}, {"type": "string"}]
     assert schema["properties"]["name"]["pattern"] == "^[a-z]+$"
+
+
+def test_the_time_to_prove_may_be_written_as_other_times_are() -> None:
+    assert ProofRules.from_plain({"max_time": "1h30m"}) == ProofRules(max_time=5400)
 
 
 @table(("commands", "read"), [([], {}), (["test"], {"test": "ran"}), ({"test": "green"}, {"test": "green"})])

@@ -248,6 +248,25 @@ def test_it_says_that_the_run_is_stopped_and_its_tests_were_not_executed(project
     ]
 
 
+def test_it_names_critics_that_were_not_content(project: Project) -> None:
+    loop = "routing: {kind: microloop, loop_target: make, max_iterations: 2}"
+    flow = f"id: mini\nsteps:\n  - {{id: make, station: maker}}\n  - {{id: look, station: code-critic, {loop}}}\n"
+    doubt = {"status": "UNVERIFIED", "can_further_iteration_help": "yes", "concerns": ["CC-1: no case", "CC-2: slow"]}
+    run = make_run(with_flow(project, flow), {"make": {"write": WRITES}, "look": doubt})
+    assert run.approve().stdout.splitlines()[:2] == [
+        "critic     mini/look is UNVERIFIED: CC-1: no case; CC-2: slow",
+        f"{run.id} approved",
+    ]
+
+
+def test_it_names_no_critic_that_was_content_at_last(project: Project) -> None:
+    loop = "routing: {kind: microloop, loop_target: make}"
+    flow = f"id: mini\nsteps:\n  - {{id: make, station: maker}}\n  - {{id: look, station: code-critic, {loop}}}\n"
+    doubt = {"status": "UNVERIFIED", "can_further_iteration_help": "yes", "concerns": ["CC-1: no case"]}
+    run = make_run(with_flow(project, flow), {"make": {"write": WRITES}, "look": [doubt, {}]})
+    assert run.approve().stdout.splitlines()[0] == f"{run.id} approved"
+
+
 def test_it_says_that_the_last_step_was_blocked_and_what_was_left_out(project: Project) -> None:
     token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
     make = {"write": WRITES | {"src/key.py": f"KEY = '{token}'\n"}, "summary": "made it"}

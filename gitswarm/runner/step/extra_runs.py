@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.engines.base import StepResult
@@ -46,24 +46,22 @@ class ExtraTest(Struct, frozen=True):
     leftovers: tuple[str, ...] = ()
 
 
-class ExtraRuns(Struct):
+class ExtraRuns:
     """What a test step has run beside its own tests: in checkouts that are set up as the run's worktree is, one after
-    the other.
+    the other. `took_ms`: how long those took that were made."""
 
-    `line`: the test command. `base`, `code`: code trees of the run's base and as it is now. `usual_s`: seconds that
-    the step's own run took; `left_s`: that all of these may take from here on; `took_ms`: how long those took that
-    were made.
-    """
-
-    session: Session
-    step: OpenStep
-    line: str
-    base: str
-    code: str
-    usual_s: float
-    left_s: float
-    announced: set[ExtraTest] = field(default_factory=set)
-    took_ms: dict[ExtraRun, int] = field(default_factory=dict)
+    def __init__(self, session: Session, step: OpenStep, line: str, trees: tuple[str, str], usual_s: float) -> None:
+        """
+        :param line: the test command.
+        :param trees: code trees of the run's base and as it is now.
+        :param usual_s: seconds that the step's own run took.
+        """
+        self.session, self.step, self.line = session, step, line
+        self.base, self.code = trees
+        self.took_ms: dict[ExtraRun, int] = {}
+        self._usual_s = usual_s
+        self._left_s: float = session.spec.settings.proof.max_time
+        self._announced: set[ExtraTest] = set()
 
     def on(self, tree: str, line: str | None = None) -> SuiteRun | Missing:
         """Once per tree and command while this process owns the run.
@@ -72,8 +70,8 @@ class ExtraRuns(Struct):
         """
         kind: ExtraRun = "again" if line or tree == self.code else "base" if tree == self.base else "old_tests"
         test = ExtraTest(kind, tree, line or self.line)
-        if test not in self.announced:
-            self.announced.add(test)
+        if test not in self._announced:
+            self._announced.add(test)
             self._announce(kind)
         reports = self.session.reports
         known = (test.tree, test.line, self.session.spec.settings.setup)
@@ -96,15 +94,15 @@ class ExtraRuns(Struct):
         began = time.monotonic()
         found = self._run(test)
         took_s = time.monotonic() - began
-        self.left_s -= took_s
+        self._left_s -= took_s
         self.took_ms[test.kind] = self.took_ms.get(test.kind, 0) + int(took_s * 1000)
         return found
 
     def _run(self, test: ExtraTest) -> SuiteRun | Missing:
         """Of the base all the time that is left: the code may have become faster."""
         is_base = test.kind == "base"
-        usual_s = max(_SHORTEST_S, _TIMES_USUAL * self.usual_s)
-        limit_s = self.left_s if is_base else min(self.left_s, usual_s)
+        usual_s = max(_SHORTEST_S, _TIMES_USUAL * self._usual_s)
+        limit_s = self._left_s if is_base else min(self._left_s, usual_s)
         if limit_s <= 0:
             return "no time"
         observer = self.session.context.observer

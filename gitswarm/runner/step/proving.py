@@ -97,8 +97,7 @@ def _gathered(
     def without_tree() -> SuiteRuns:
         return _about(criteria, plain, suite_run(session, step.place.shadow.path, outcome.result))
 
-    usual_s, most_s = outcome.result.duration_ms / 1000, session.spec.settings.proof.max_time
-    runs = ExtraRuns(session, step, order.shell, base, code, usual_s, most_s)
+    runs = ExtraRuns(session, step, order.shell, (base, code), outcome.result.duration_ms / 1000)
     may_land = _may_land(session, plan, changes)
     if not needs_base(proof.read, final, may_land=may_land):
         return _compared_with(runs, proof, "not needed", without_tree), None

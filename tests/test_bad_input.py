@@ -484,6 +484,15 @@ def test_a_file_where_a_run_keeps_its_evidence(project: Project, path: str) -> N
     )
 
 
+@pytest.mark.parametrize("line", [("init",), ("config", "--team", "hub", "x")], ids=["init", "config"])
+def test_a_file_where_the_team_s_file_has_its_folder(project: Project, line: tuple[str, ...]) -> None:
+    project.write({".swarm": "a file\n"})
+    file = project.root / ".swarm"
+    done = ask(project, *line)
+    again = "git swarm " + " ".join(line)
+    assert (done.code, done.stderr) == (1, said(f"File exists: {file}", f"mv {file} {file}.old && {again}"))
+
+
 def test_a_submodule_where_a_run_keeps_its_evidence(project: Project) -> None:
     head = project.git("rev-parse", "HEAD")
     project.git("update-index", "--add", "--cacheinfo", f"160000,{head},.swarm")

@@ -23,7 +23,7 @@ USAGE, BUG = 2, 3
 
 _PLACE_ERRORS = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
-    *(errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG),
 )
 """What the system refuses because of where it is asked, not because of what we ask."""
 
@@ -138,7 +138,7 @@ def _expected(error: Exception) -> SwarmError | None:
 
 def _in_the_way(error: OSError) -> str | None:
     """The file that lies where a folder is needed, or the other way round."""
-    if error.errno not in (errno.ENOTDIR, errno.EISDIR) or not error.filename:
+    if error.errno not in (errno.ENOTDIR, errno.EISDIR, errno.EEXIST) or not error.filename:
         return None
     import shlex
 

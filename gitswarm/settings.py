@@ -22,7 +22,7 @@ from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.globs import INSTRUCTION_FILES
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.mistakes import Mistake, MistakesError
-from gitswarm.records.record import AtLeastOne, Count, Record, extended, short_form
+from gitswarm.records.record import AtLeastOne, Count, Record, extended, form, short_form
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
     BudgetRules,
@@ -136,6 +136,15 @@ class RetentionRules(Record):
     days: Annotated[Count | None, short_form(_days, {"type": "string", "pattern": r"^\d+d$"})] = None
 
 
+_BRANCH = re.compile(
+    r"(?!-|HEAD$)(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))"
+    r"[^\x00-\x20\x7f~^:?*\[\\/.][^\x00-\x20\x7f~^:?*\[\\]*(?<![/.])"
+)
+"""What `git check-ref-format --branch` takes."""
+
+_HubName = Annotated[str, form(r"(?!-)[^\x00-\x1f\x7f]*", "'{given}' is neither name nor URL of a remote")]
+
+
 class Config(Record):
     """The whole configuration. A key that is not here is an error, never silently without effect."""
 
@@ -145,7 +154,7 @@ class Config(Record):
     routing: RoutingSection = RoutingSection()
     policy: PolicySection = PolicySection()
     secrets: SecretRules = SecretRules()
-    hub: str | None = None
+    hub: _HubName | None = None
     deploy: DeployRules = DeployRules()
     review: ReviewRules = ReviewRules()
     proof: ProofRules = ProofRules()
@@ -155,6 +164,12 @@ class Config(Record):
         ContextSection()
     )
     durability: Literal["fast", "full"] = "fast"
+
+    def __post_init__(self) -> None:
+        # Stored runs may have what is refused here, and are read all the same.
+        target = self.deploy.target
+        if target is not None and not _BRANCH.fullmatch(target):
+            raise MistakesError([Mistake(("deploy", "target"), f"'{target}' cannot be the name of a branch")])
 
 
 def config_with(engines: Iterable[str] = ()) -> type[Config]:

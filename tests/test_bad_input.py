@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gitswarm.errors import SpecError
+from gitswarm.settings import load_config
 from tests.conftest import Project
 from tests.projects import ask, new_project
 
@@ -337,6 +339,13 @@ def test_a_base_that_is_no_commit_is_refused(project: Project, revision: str) ->
         ),
         pytest.param("commands: [a]\nx: {", "2: not valid YAML: ", id="not YAML"),
         pytest.param("durability: full\ndurability: fast\n", "2: the key 'durability' is here twice", id="twice"),
+        pytest.param(
+            "deploy:\n  target: a b\n", "2: deploy.target: 'a b' cannot be the name of a branch", id="no branch"
+        ),
+        pytest.param("deploy: {target: -x}", "1: deploy.target: '-x' cannot be the name of a branch", id="an option"),
+        pytest.param(
+            "hub: --upload-pack=x\n", "1: hub: '--upload-pack=x' is neither name nor URL of a remote", id="hub"
+        ),
     ],
 )
 def test_a_bad_team_configuration_is_refused_with_file_and_line(project: Project, config: str, problem: str) -> None:
@@ -367,6 +376,8 @@ def test_an_unknown_engine_in_the_team_configuration_is_an_error_not_usage(proje
         ("swarm.worktree.setupTimeout", "soon", "git config: worktree.setup_timeout: 'soon' is not a whole number"),
         ("swarm.durability", "most", "git config: durability: 'most' is not an allowed value"),
         ("swarm.worktree.dir", "[", "git config: worktree.dir: "),
+        ("swarm.hub", "--upload-pack=x", "git config: hub: '--upload-pack=x' is neither name nor URL of a remote"),
+        ("swarm.deploy.target", "a..b", "git config: deploy.target: 'a..b' cannot be the name of a branch"),
     ],
 )
 def test_a_bad_git_configuration_is_refused_with_its_name(
@@ -391,6 +402,19 @@ def test_an_unknown_engine_is_named_beside_every_other_mistake(project: Project)
         "4: engines.claude.mode: there is no mode 'clii'",
         "5: budget.max_cost_usd: 'five' is no number",
     ]
+
+
+@pytest.mark.parametrize("name", ["main", "a/b", "é", "refs/heads/main", "a@b", "a.b/c-d", "lock", "HEADS", ""])
+@pytest.mark.parametrize("tail", ["", "/", ".", ".lock", " ", "..x", "@{1", "/.x", "//x", "~1", "\n"])
+def test_a_target_is_what_git_takes_for_the_name_of_a_branch(tmp_path: Path, name: str, tail: str) -> None:
+    branch = name + tail
+    by_git = subprocess.run(["git", "check-ref-format", "--branch", branch], cwd=tmp_path, check=False).returncode
+    text = json.dumps({"deploy": {"target": branch}})
+    if by_git == 0:
+        assert load_config(text, {}).deploy.target == branch
+    else:
+        with pytest.raises(SpecError):
+            load_config(text, {})
 
 
 UNSET = (

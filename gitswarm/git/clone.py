@@ -23,7 +23,7 @@ def clone_of_hub(folder: Path, url: str, env: Mapping[str, str]) -> Repository:
     name = Path(url.rstrip("/")).name.removesuffix(".git") or "hub"
     path = folder.absolute() / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:8]}.git"
     if not path.exists():
-        _make(path, ["init"], env, [["config", "swarm.hub", url]])
+        _make(path, ["init"], env, [["config", "--", "swarm.hub", url]])
     return open_repository(path, env)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.errors import GitFailedError, NotFoundError
+from gitswarm.errors import GitFailedError, NotFoundError, UsageError
 from gitswarm.git.as_user import UsersGit, output_of
 from gitswarm.git.reader import RepositoryReader
 
@@ -160,9 +160,15 @@ def remote_of(repository: RepositoryReader, name: str, env: Mapping[str, str]) -
     """A remote by its name or URL; nothing is asked of it.
 
     :param env: the user's whole environment.
+    :raises UsageError: name or URL is what git, or a program that git starts, would take for an option.
     """
+    if name.startswith("-"):
+        raise UsageError(f"'{name}' is no remote: it begins with '-'", hint="git remote -v")
     users = UsersGit(env, repository.main_folder, repository.git.before)
     named = users.run("remote", "get-url", "--push", "--", name)
     if named.returncode != 0:  # a URL, which may be rewritten too
         named = users.run("ls-remote", "--get-url", "--", name)
-    return Remote(name, named.stdout.decode(errors="surrogateescape").partition("\n")[0] or name, users)
+    url = named.stdout.decode(errors="surrogateescape").partition("\n")[0] or name
+    if url.startswith("-"):
+        raise UsageError(f"the URL of {name} begins with '-': {url}", hint="git remote -v")
+    return Remote(name, url, users)

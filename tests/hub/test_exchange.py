@@ -178,3 +178,17 @@ def test_a_lease_that_cannot_be_read_hides_no_other_run(clones: Clones) -> None:
     listed = there.swarm("list", "--hub")
     assert f"unreadable: the lease of {runs[0]}" in listed.stderr
     assert [each["run_id"] for each in there.json("list", "--hub")] == [runs[1]]
+
+
+def test_no_name_or_url_of_a_hub_is_an_option_of_git(clones: Clones) -> None:
+    run = started(clones, "--until", "first")
+    option = f"--receive-pack=touch {clones.door}/called;"
+    typed = ask(clones.here, "push", run, "--", option)
+    assert (typed.code, typed.stderr.splitlines()[0]) == (
+        2,
+        f"git-swarm: '{option}' is no remote: it begins with '-'",
+    )
+    clones.here.git("config", "remote.odd.url", option)
+    named = ask(clones.here, "push", run, "odd")
+    assert (named.code, named.stderr.splitlines()[0]) == (2, f"git-swarm: the URL of odd begins with '-': {option}")
+    assert not (clones.door / "called").exists()

@@ -105,3 +105,13 @@ def test_what_was_reverted_is_not_pushed_for_the_user(project: Project) -> None:
     project.git("revert", "--no-edit", landed)
     run.land()
     assert at_remote(project, path) == {"refs/heads/main": landed}
+
+
+def test_a_remote_that_looks_like_an_option_is_none(project: Project) -> None:
+    run, path = pushing(project)
+    before = at_remote(project, path)
+    called = project.root.parent / "called"
+    project.git("config", "branch.main.remote", f"--receive-pack=touch {called};")
+    run.approve()
+    project.swarm("land", run.id, code=1)
+    assert (at_remote(project, path), called.exists()) == (before, False)

@@ -52,7 +52,7 @@ def push_target(session: Session, target: str) -> str | Refused:
     remote, upstream = users.config(f"branch.{name}.remote"), users.config(f"branch.{name}.merge")
     if remote in (None, ".") or remote is None or upstream is None:
         return Refused(f"{name} is not pushed: it has no upstream", f"git push --set-upstream REMOTE {name}")
-    done = users.run("push", remote, f"{target}:{upstream}")
+    done = users.run("push", "--", remote, f"{target}:{upstream}")
     if done.returncode != 0:
         hint = f"git swarm land {session.layout.run_id}   (pushes again, once that is fixed)"
         return Refused(f"{name} is not pushed: {remote} or a hook refused", hint, output=output_of(done))

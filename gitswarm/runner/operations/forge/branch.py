@@ -147,8 +147,10 @@ class _Branch(Struct, frozen=True):
 
     def on_remote(self) -> str | None:
         """Where the branch is on the remote; None: there is none."""
-        address = self.users.run("remote", "get-url", "--push", self.remote).stdout.decode(errors="replace").strip()
-        done = self._ask("ls-remote", "--refs", address, self._name)
+        address = (
+            self.users.run("remote", "get-url", "--push", "--", self.remote).stdout.decode(errors="replace").strip()
+        )
+        done = self._ask("ls-remote", "--refs", "--", address, self._name)
         return done.partition("\t")[0].strip() or None
 
     def push(self, commit: str, on_remote: str | None) -> None:
@@ -160,7 +162,7 @@ class _Branch(Struct, frozen=True):
                 hint=f"git fetch {self.remote} {branch} && git log -p FETCH_HEAD",
             )
         lease = f"--force-with-lease={self._name}:{on_remote or ''}"
-        self._ask("push", "--no-follow-tags", lease, self.remote, f"{commit}:{self._name}")
+        self._ask("push", "--no-follow-tags", lease, "--", self.remote, f"{commit}:{self._name}")
 
     def _is_ours(self, commit: str) -> bool:
         """Whether it is one of `make`: a person's commit, or amended one, has another time."""
@@ -211,7 +213,7 @@ def configured_forge(session: Session) -> Forge | None:
     make = _FORGES.get(rules.forge)
     if make is None:
         return None
-    done = users_git(session).run("remote", "get-url", rules.remote)
+    done = users_git(session).run("remote", "get-url", "--", rules.remote)
     url = done.stdout.decode(errors="replace").strip()
     if done.returncode != 0:
         raise ForgeError(f"git has no remote '{rules.remote}' (review.remote)", hint="git remote -v")

@@ -52,7 +52,7 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.ledger.archive import archived_runs, discarded_runs, is_read_from_archive
-from gitswarm.ledger.finding import all_runs, find_run
+from gitswarm.ledger.finding import ON_HUB, START, all_runs, find_run, names_hub
 from gitswarm.ledger.kept_overviews import archived_overview, kept_overviews
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, archived_on_hub, find_on_hub, look_at_hub, overviews_on_hub
@@ -201,7 +201,8 @@ def list_runs(
     else:
         out("no runs yet")
         has_archive = not everything and archived_runs(repository)
-        advise("git swarm list --all   (archived ones)" if has_archive else "git swarm start build -m 'the task'")
+        elsewhere = ON_HUB if names_hub(repository) else START
+        advise("git swarm list --all   (archived ones)" if has_archive else elsewhere)
 
 
 def _unknown_state(state: str) -> UsageError:

@@ -19,6 +19,9 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import BRANCH_PREFIX, RUN_ID, SHORT
 
+START = "git swarm start build -m 'the task'"
+ON_HUB = "git swarm list --hub"
+
 _SHADOW = f"refs/heads/{BRANCH_PREFIX}"
 
 
@@ -37,6 +40,11 @@ def newest_run(repository: RepositoryReader) -> str | None:
     return next((layout.run_id for layout in all_runs(repository)), None)
 
 
+def names_hub(repository: RepositoryReader) -> bool:
+    """Whether there may be runs elsewhere; nothing is asked of the hub."""
+    return bool(repository.config("swarm.hub").get("swarm.hub"))
+
+
 def find_run(repository: RepositoryReader, text: str | None) -> RunLayout:
     """The run that a person means: an id, a unique part of one; None: the one we stand in, else the newest.
 
@@ -48,7 +56,8 @@ def find_run(repository: RepositoryReader, text: str | None) -> RunLayout:
         checked_out = [run for run in runs if run.branch == here]
         if checked_out or runs:
             return (checked_out or runs)[0]
-        raise NotFoundError("there is no run in this repository yet", hint="git swarm start build -m 'the task'")
+        hint = f"{ON_HUB}   (then: git swarm resume RUN --hub)" if names_hub(repository) else START
+        raise NotFoundError("there is no run in this repository yet", hint=hint)
     matches = matching_runs(runs, text)
     if len(matches) == 1:
         return matches[0]
@@ -80,7 +89,7 @@ def _archived(repository: RepositoryReader, text: str, wanted: str) -> RunLayout
         raise NotFoundError(f"{gone[0]} was discarded", hint=f"git swarm discard --restore {gone[0]}")
     if gone:
         raise NotFoundError(f"'{text}' matches {len(gone)} discarded runs", hint="git swarm discard --restore")
-    raise NotFoundError(f"no run matches '{text}'", hint="git swarm list")
+    raise NotFoundError(f"no run matches '{text}'", hint=ON_HUB if names_hub(repository) else "git swarm list")
 
 
 def find_step(repository: RepositoryReader, state: RunState, text: str | None) -> StepRecord:

@@ -192,3 +192,17 @@ def test_no_name_or_url_of_a_hub_is_an_option_of_git(clones: Clones) -> None:
     named = ask(clones.here, "push", run, "odd")
     assert (named.code, named.stderr.splitlines()[0]) == (2, f"git-swarm: the URL of odd begins with '-': {option}")
     assert not (clones.door / "called").exists()
+
+
+def test_a_clone_without_runs_names_those_of_its_hub_and_asks_nobody(clones: Clones) -> None:
+    there = clones.there
+    there.git("remote", "set-url", "hub", "ssh://nowhere.invalid/hub.git")
+    hint = "hint: git swarm list --hub"
+    for command in ("resume", "log"):
+        answer = ask(there, command)
+        assert answer.stderr.splitlines() == [
+            "git-swarm: there is no run in this repository yet",
+            f"{hint}   (then: git swarm resume RUN --hub)",
+        ]
+    assert ask(there, "resume", "2aa18a").stderr.splitlines()[-1] == hint
+    assert ask(there, "list").stderr.splitlines() == [hint]

@@ -32,7 +32,7 @@ from gitswarm.cli.console import (
 )
 from gitswarm.cli.invocation import config_at, now, read_text, run_context
 from gitswarm.cli.progress import JsonProgress, LiveProgress, NoticeObserver, PlainProgress
-from gitswarm.cli.runs import severity, tests_word
+from gitswarm.cli.runs import severity, tests_command, tests_word
 from gitswarm.cli.terminal import on_signals
 from gitswarm.engines.names import DEFAULT, short_of
 from gitswarm.engines.registry import adapter_of
@@ -316,6 +316,8 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
     out_lines(fact("budget", found.budget.told) if found.budget else ())
     for concern in sorted(found.open_concerns, key=lambda each: not each.blocking):
         out_lines(fact(severity(concern), f"{concern.id}: {concern.fact}"))
+    configure = tests_command(found)
+    out_lines(next_lines(f"{'configure':<11}", configure) if configure else ())
     deployed = deployed_as(repository, state)
     if deployed is not None:
         out_lines(fact(*deployed))

@@ -216,6 +216,15 @@ def severity(concern: ConcernFields) -> str:
     return "blocking" if concern.blocking else "warning"
 
 
+_UNTESTED = {"tests_cannot_run", "no_tests"}
+
+
+def tests_command(found: RunOverview) -> str:
+    """What to type where no test could run; "" where some did."""
+    is_untested = any(each.id.partition("@")[0] in _UNTESTED for each in found.open_concerns)
+    return "git swarm config --team commands.test 'COMMAND'   (docs/config.md)" if is_untested else ""
+
+
 TEST_VERDICTS = {True: "passed", False: "failed", None: "judged nothing"}
 """How a command ended."""
 

@@ -43,6 +43,7 @@ from gitswarm.cli.runs import (
     task_cell,
     task_title,
     tests_cell,
+    tests_command,
     tests_word,
     uncommitted_edits,
 )
@@ -111,7 +112,8 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
     out_lines(command_lines("diff", f"git diff {found.base[:12]}...{end} -- ':(top,exclude){RUNS_FOLDER}'"))
     again = "pull" if hub else "discard --restore"
     hint = f"git swarm {again} {layout.run_id}   (it is archived)" if archived else found.hint
-    out_lines(next_lines(f"  {'hint':<9} ", hint) if hint else ())
+    for name, command in (("configure", "" if archived else tests_command(found)), ("hint", hint)):
+        out_lines(next_lines(f"  {name:<9} ", command) if command else ())
 
 
 def _run_rows(run: RunOverview) -> list[tuple[str, str]]:

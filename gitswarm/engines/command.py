@@ -162,7 +162,8 @@ def _refused(hosts: Sequence[str]) -> str:
 
 def _handoff(check: CheckOutcome, name: str, missed: str) -> Handoff:
     if check.command is None:
-        summary = f"skipped: no {name} command is configured or found"
+        how = f"git swarm config --team commands.{name} 'COMMAND'"
+        summary = f"skipped: no {name} command is configured or found ({how})"
     elif check.reason == "no_tests":
         summary = f"no tests to run: {check.command}"
     elif check.passed:

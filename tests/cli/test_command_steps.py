@@ -61,3 +61,29 @@ def test_the_page_says_command(worked: Worked) -> None:
     named = {each.name: each.shown for each in topics(None, evidence, of_tests=False)}
     assert named["command"] == ("grep hi hello.txt: passed",)
     assert "tests" not in named
+
+
+TESTED = "id: work\nsteps:\n  - {id: edit, station: maker}\n  - {id: check, engine: command, command: test}\n"
+MAKER = "id: maker\ntitle: Maker\ncategory: implementation\nidentity: You make.\ninvariants: [It works.]\n"
+EDIT = '{"steps": {"edit": {"write": {"app.py": "x = 1\\n"}}}}'
+CONFIGURE = "git swarm config --team commands.test 'COMMAND'"
+
+
+def with_tests(project: Project, files: dict[str, str]) -> list[str]:
+    """What `start` prints for a run whose tests are those of a project with these files."""
+    project.commit({".swarm/flows/work.yaml": TESTED, ".swarm/flows/stations/maker.yaml": MAKER, **files})
+    done = ask(project, "start", "work", "--allow-stub", "--script", project.script(EDIT))
+    return [*done.stderr.splitlines(), *done.stdout.splitlines()]
+
+
+def test_a_skipped_command_names_what_configures_it(project: Project) -> None:
+    lines = with_tests(project, {})
+    assert f"-  2 check             skipped: no test command is configured or found ({CONFIGURE})" in lines
+
+
+def test_tests_that_cannot_run_name_what_configures_others(project: Project) -> None:
+    lines = with_tests(project, {"test_a.py": "import no_such_module\n"})
+    told = lines.index("warning    tests_cannot_run@work/check: no test could run, nor at the base")
+    assert lines[told + 1 : told + 3] == [f"configure  {CONFIGURE}", "           (docs/config.md)"]
+    status = project.swarm("status").stdout.splitlines()
+    assert f"  configure {CONFIGURE}" in status

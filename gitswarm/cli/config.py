@@ -17,6 +17,7 @@ from gitswarm.cli.invocation import committed_config, read_text, repository_here
 from gitswarm.cli.runs import JsonFlag, folder_here
 from gitswarm.errors import NotFoundError, SpecError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
+from gitswarm.records.execution import TEST
 from gitswarm.runner.run_processes import refuse_agent
 from gitswarm.settings import CONFIG_FILE, readable_parts
 from gitswarm.settings_personal import EntryError
@@ -62,6 +63,7 @@ def config(
             out_json(asdict(found))
         else:
             out(_shown(found))
+            _mention_detected(repository, path, found)
         return
     refuse_agent(os.environ, "config", repository.common_dir)
     if team:
@@ -72,6 +74,16 @@ def config(
         out_json(asdict(_now(path)))
     else:
         out_lines(lines)
+
+
+def _mention_detected(repository: Repository, path: tuple[str, ...], found: Setting) -> None:
+    """Which command is taken for the tests where none is configured."""
+    head = repository.head() if path == ("commands", TEST) and found.value is None else None
+    if head is not None:
+        from gitswarm.runner.step.test_steps import detected_tests  # noqa: PLC0415 - for this key alone
+
+        detected = detected_tests(repository.objects, head, os.environ)
+        err(f"note: {detected.command} is taken: {detected.reason}" if detected else "note: none is found either")
 
 
 def _of(path: tuple[str, ...], repository: Repository) -> Setting:

@@ -20,6 +20,7 @@ from gitswarm.engines.names import short_of
 from gitswarm.engines.registry import adapters, broken_engines, distribution_of
 from gitswarm.errors import NotARepositoryError, SwarmError
 from gitswarm.git.repository import Repository
+from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.diagnosis import Diagnosis, examine_machine, examine_repository, repair
 from gitswarm.runner.initialise import Initialised, InitOptions, initialise, undo_init
 from gitswarm.runner.run_engines import EngineHere, OfferedModel, survey_engines, survey_models
@@ -144,12 +145,14 @@ def doctor(
     try:
         repository = repository_here()
     except NotARepositoryError:
-        found = _machine(load_config(None, {}))
+        config = load_config(None, {})
+        found = list(_machine(_frozen(config), config))
         found.append(Diagnosis("repository", "note", "none here: its checks were skipped"))
     else:
         config, unreadable = readable_config(repository)
         found = [Diagnosis("config", "problem", what, hint) for what, hint in unreadable]
-        found += [*_machine(config), *examine_repository(repository)]
+        settings = _frozen(config)
+        found += [*_machine(settings, config), *examine_repository(repository, settings, os.environ)]
         if fix:
             refuse_agent(os.environ, "doctor --fix", repository.common_dir)
     fixed = repair(found) if fix else set()
@@ -169,9 +172,12 @@ def doctor(
         raise SystemExit(1)
 
 
-def _machine(config: Config) -> list[Diagnosis]:
-    settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
-    return list(examine_machine(settings, run_context(config, Observer())))
+def _frozen(config: Config) -> FrozenSettings:
+    return freeze_settings(config, os.environ, CommandLine(), scripted=False)
+
+
+def _machine(settings: FrozenSettings, config: Config) -> Iterator[Diagnosis]:
+    return examine_machine(settings, run_context(config, Observer()))
 
 
 def _show_finding(finding: Diagnosis, *, is_fixed: bool) -> None:
@@ -195,7 +201,7 @@ def engines(
 ) -> None:
     """Engines and their modes, and whether they work here; what each can do."""
     config = config_here()
-    settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
+    settings = _frozen(config)
     context = run_context(config, Observer())
     if models:
         offered = list(survey_models(settings, library_here().policy(), context))

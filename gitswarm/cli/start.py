@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import duration, fact, money, out, out_json, out_lines, table
+from gitswarm.cli.console import out
 from gitswarm.cli.invocation import config_at, now, read_text, repository_here, run_context
 from gitswarm.cli.progress import NoticeObserver
 from gitswarm.cli.run_execution import (
@@ -34,82 +34,20 @@ from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.scent_trail import read_wisdom, scent_trail
-from gitswarm.records.budget import limit_words, time_words
 from gitswarm.records.execution import new_run_id
 from gitswarm.records.guidance import ScentTrail
 from gitswarm.records.record import timestamp
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import BudgetRules, RunSpec
-from gitswarm.records.text import did_you_mean, listed, usd
+from gitswarm.records.text import did_you_mean
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run
-from gitswarm.runner.prompts import StepForecast, forecast
 from gitswarm.runner.run_engines import choice_of
 from gitswarm.runner.specs import freeze, parse_script, user_files
-from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
 from gitswarm.settings import CommandLine, Config, freeze_settings
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.library import Library, load_library
-
-
-def show_forecast(new: NewRun, *, as_json: bool) -> None:
-    """Every step of the run, its loops at their maximum and its sessions at all of their turns."""
-    engine = new.spec.settings.default_engine
-    steps = [step for flow in new.specs.flows.values() for step in forecast(new.specs, flow, new.spec)]
-    if as_json:
-        out_json([to_builtins(step) for step in steps])
-        return
-    table(
-        ("step", "model", "times", "prompt", "hash", "at worst"),
-        [_row(step) for step in steps],
-        stretch=1,
-    )
-    turn = new.specs.policy.turn
-    total = usd(*(step.cost_usd for step in steps))
-    out(f"at worst   {sum(step.tokens for step in steps):,} tokens, {money(total)}")
-    for name, value in _budget(new, steps):
-        out_lines(fact(name, value))
-    counted = f"every loop to its maximum, every turn {turn.input:,} tokens in and {turn.output:,} out"
-    out_lines(fact("counted", counted))
-    tests = sum(step.executions for step in steps if step.extra_runs)
-    if tests:
-        longest = duration(new.spec.settings.proof.max_time * 1000)
-        what = (
-            f"executed {tests} times, and once more where code changed after them; each may add up to"
-            f" {MOST_EXTRA_RUNS} runs of base and commit, {longest} in all (proof.max_time)"
-        )
-        out_lines(fact("tests", what))
-    if engine.mode == "stub":
-        out(f"actual     {money(0.0)}: mode stub calls no model")
-
-
-def _budget(new: NewRun, steps: list[StepForecast]) -> Iterator[tuple[str, str]]:
-    """The longest that it can take, what nobody can say, and whether the limits hold all that."""
-    limits = new.spec.settings.budget.limits
-    longest = sum(step.time_s or 0.0 for step in steps)
-    own = [f"{step.flow}/{step.step}" for step in steps if step.time_s is None]
-    unbounded = f"; without {listed(own)}, which nothing bounds" if own else ""
-    yield "time", f"at most {time_words(longest)}, one step after the other{unbounded}"
-    unpriced = sorted({step.model for step in steps if step.cost_usd is None and step.model})
-    if unpriced:
-        yield "unknown", f"the price of {listed(unpriced)}: .swarm/flows/policy/models.yaml can say it"
-    known = usd(*(step.cost_usd for step in steps if step.cost_usd is not None)) or 0.0
-    worst = {"cost_usd": known, "tokens": sum(step.tokens for step in steps), "time_s": longest}
-    for name, limit in limits.plain.items():
-        open_ended = (name == "cost_usd" and unpriced) or (name == "time_s" and own)
-        holds = (
-            "is more than that" if limit >= worst[name] and not open_ended else "may be reached: then the run pauses"
-        )
-        yield "budget", f"{limit_words(name, limit)} {holds}"
-
-
-def _row(step: StepForecast) -> tuple[str, str, str, str, str, str]:
-    if step.model is None:
-        return (f"{step.flow}/{step.step}", f"({step.agent})", str(step.executions), "", "", "")
-    size = f"{step.prompt_chars:,}"
-    cost = money(step.cost_usd)
-    return (f"{step.flow}/{step.step}", step.model, str(step.executions), size, step.prompt_hash[:8], cost)
 
 
 class RunOptions(Struct, frozen=True):
@@ -187,7 +125,9 @@ def start(
         hub=hub,
     )
     if dry_run:
-        show_forecast(plan_run(repository, options).new, as_json=as_json)
+        from gitswarm.cli.forecast import show_forecast  # noqa: PLC0415 - a start needs none of it
+
+        show_forecast(repository, plan_run(repository, options).new, as_json=as_json)
         return
     if detach:
         _detach(repository, options)

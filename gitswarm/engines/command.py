@@ -21,7 +21,7 @@ from gitswarm.engines.base import (
     WithoutModel,
     capped,
 )
-from gitswarm.engines.detect import no_tests_ran
+from gitswarm.engines.detect import how_to_set, no_tests_ran
 from gitswarm.engines.recorder import Recorder
 from gitswarm.engines.stub import LineEnd, leave, out_of_time, run_line, time_left, wait_as_scripted
 from gitswarm.processes import Ending
@@ -162,8 +162,7 @@ def _refused(hosts: Sequence[str]) -> str:
 
 def _handoff(check: CheckOutcome, name: str, missed: str) -> Handoff:
     if check.command is None:
-        how = f"git swarm config --team commands.{name} 'COMMAND'"
-        summary = f"skipped: no {name} command is configured or found ({how})"
+        summary = f"skipped: no {name} command is configured or found ({how_to_set(name)})"
     elif check.reason == "no_tests":
         summary = f"no tests to run: {check.command}"
     elif check.passed:

@@ -77,6 +77,11 @@ class DetectedCommand(Struct, frozen=True):
     reason: str
 
 
+def how_to_set(name: str) -> str:
+    """What a person types so that a project has a command."""
+    return f"git swarm config --team commands.{name} 'COMMAND'"
+
+
 class ProjectFiles(Struct, frozen=True):
     """What the files at the root of a checkout say. No file, whatever it is or holds, makes it raise."""
 

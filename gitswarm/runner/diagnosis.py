@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gitswarm.engines.detect import how_to_set
 from gitswarm.engines.names import short_of
 from gitswarm.engines.registry import broken_engines
 from gitswarm.errors import SwarmError
@@ -18,13 +19,14 @@ from gitswarm.git.discovery import MINIMUM_GIT
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.overview import overviews
-from gitswarm.records.execution import RunStatus
+from gitswarm.records.execution import TEST, RunStatus
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import CACHES, sandbox_for
 from gitswarm.runner.initialise import missing_parts
 from gitswarm.runner.run_engines import choices, survey_engines
 from gitswarm.runner.run_session import RunContext
+from gitswarm.runner.step.test_steps import configured_command, detected_tests
 from gitswarm.runner.undo.discard import leftovers, remove
 from gitswarm.safety.guard import CHAINED, HOOK, is_guard, put, state_of
 from gitswarm.safety.sandbox.walls import INSTALL
@@ -74,8 +76,11 @@ def examine_machine(settings: FrozenSettings, machine: RunContext) -> Iterator[D
             yield Diagnosis("engine", level, f"{name}: {each.problem}", "git swarm engines")
 
 
-def examine_repository(repository: Repository) -> Iterator[Diagnosis]:
+def examine_repository(
+    repository: Repository, settings: FrozenSettings, env: Mapping[str, str]
+) -> Iterator[Diagnosis]:
     yield _git(repository)
+    yield from _tests(repository, settings, env)
     yield from _guard(repository)
     yield from _large_files(repository)
     yield from _interrupted(repository)
@@ -120,6 +125,20 @@ def _git(repository: Repository) -> Diagnosis:
         return Diagnosis("git", "ok", version)
     needed = ".".join(str(part) for part in MINIMUM_GIT)
     return Diagnosis("git", "problem", f"{version} is too old: git-swarm needs {needed}", "install a newer git")
+
+
+def _tests(repository: Repository, settings: FrozenSettings, env: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """The command that test steps of a run on HEAD would take."""
+    head = repository.head()
+    found = configured_command(settings, TEST)
+    if found is None and head is not None:
+        found = detected_tests(repository.objects, head, env)
+    for name, suite in settings.test_suites.items():
+        yield Diagnosis("tests", "ok", f"{suite.run}: commands.tests.{name} says so")
+    if found is not None:
+        yield Diagnosis("tests", "ok", f"{found.command}: {found.reason}")
+    elif not settings.test_suites:
+        yield Diagnosis("tests", "note", "no test command is configured or found in HEAD", how_to_set(TEST))
 
 
 def _guard(repository: Repository) -> Iterator[Diagnosis]:

@@ -87,3 +87,29 @@ def test_tests_that_cannot_run_name_what_configures_others(project: Project) -> 
     assert lines[told + 1 : told + 3] == [f"configure  {CONFIGURE}", "           (docs/config.md)"]
     status = project.swarm("status").stdout.splitlines()
     assert f"  configure {CONFIGURE}" in status
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "because"),
+    [
+        ({}, None, None),
+        ({"go.mod": "module a\n"}, "go test ./...", "there is a go.mod"),
+        ({"go.mod": "", ".swarm/config.yaml": "commands: {test: ./t}\n"}, "./t", "commands.test says so"),
+    ],
+    ids=["none", "found", "configured"],
+)
+def test_which_tests_would_be_taken_is_said_before_a_run(
+    project: Project, files: dict[str, str], line: str | None, because: str | None
+) -> None:
+    project.commit({".swarm/flows/work.yaml": TESTED, ".swarm/flows/stations/maker.yaml": MAKER, **files})
+    edit, check = project.json("start", "work", "--dry-run")
+    assert (edit["command"], check["command"]) == (None, {"name": "test", "line": line, "because": because})
+    printed = project.swarm("start", "work", "--dry-run").stdout.splitlines()
+    what = f"{line}: {because}" if line else f"none is configured or found: {CONFIGURE}"
+    assert f"test       {what}" in printed
+    (found,) = [each for each in project.json("doctor")["findings"] if each["check"] == "tests"]
+    message = what if line else "no test command is configured or found in HEAD"
+    assert (found["message"], found["hint"]) == (message, None if line else CONFIGURE)
+    asked = ask(project, "config", "commands.test")
+    notes = {None: "note: none is found either\n", "./t": ""}
+    assert asked.stderr == notes.get(line, f"note: {line} is taken: {because}\n")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from gitswarm.engines.detect import ProjectFiles, detect_test_command
+from gitswarm.engines.detect import DetectedCommand, ProjectFiles, detect_test_command
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.git.objects import Objects
 from gitswarm.ledger.state import RunState
@@ -21,6 +21,7 @@ from gitswarm.runner.run_session import Session
 from gitswarm.specs.flow import Flow, ShellCommand, Step
 
 _MOST_LINKS = 20
+_NO_WORKTREE = Path("/dev/null")
 
 
 def is_test_step(settings: FrozenSettings, step: Step) -> bool:
@@ -137,18 +138,29 @@ def project_command(session: Session, name: str, worktree: Path, env: Mapping[st
 
     :param env: of the processes that will run it.
     """
-    settings = session.spec.settings
-    suite = settings.test_suites.get(name)
-    line = suite.run if suite is not None else settings.commands.get(name)
-    return _detected(session, worktree, env) if line is None and name == TEST else line
-
-
-def _detected(session: Session, worktree: Path, env: Mapping[str, str]) -> str | None:
-    """What the base calls its tests; only where it has none, what is there by now."""
+    configured = configured_command(session.spec.settings, name)
+    if configured is not None or name != TEST:
+        return configured.command if configured is not None else None
     objects = session.repository.objects
+    # Only where the base has no tests, what is there by now.
     base = BaseFiles(worktree, objects, objects.commit(session.spec.base).tree)
     found = (detect_test_command(files, _available(env)) for files in (base, ProjectFiles(worktree)))
     return next((each.command for each in found if each is not None), None)
+
+
+def configured_command(settings: FrozenSettings, name: str) -> DetectedCommand | None:
+    """What somebody wrote down for a name that flows use."""
+    suite = settings.test_suites.get(name)
+    if suite is not None:
+        return DetectedCommand(suite.run, f"commands.tests.{name} says so")
+    line = settings.commands.get(name)
+    return None if line is None else DetectedCommand(line, f"commands.{name} says so")
+
+
+def detected_tests(objects: Objects, commit: str, env: Mapping[str, str]) -> DetectedCommand | None:
+    """What a run that begins on this commit takes for its tests where nothing is configured, as far as that can be
+    said without its worktree."""
+    return detect_test_command(BaseFiles(_NO_WORKTREE, objects, objects.commit(commit).tree), _available(env))
 
 
 class BaseFiles(ProjectFiles, frozen=True):

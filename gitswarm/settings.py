@@ -93,8 +93,14 @@ class CommandsSection(Record):
             raise MistakesError([Mistake(("tests",), f"'{taken}' is the name of a command already")])
 
 
+Folder = Annotated[str, Meta(pattern=r"^(?!/)(?!(.*/)?\.\.?(/|$))[^\n]*[^\n/]/?$")]
+
+
 class WorktreeSection(Record):
+    """`paths`: folders that a run's worktree holds, with the files above them; None: all."""
+
     dir: str | None = None
+    paths: tuple[Folder, ...] | None = None
     copy_: tuple[str, ...] = field(default=(), name="copy")
     setup: str | None = None
     setup_timeout: AtLeastOne = 600
@@ -305,6 +311,7 @@ def freeze_settings(
         copy_patterns=config.worktree.copy_,
         setup=config.worktree.setup,
         setup_timeout_s=config.worktree.setup_timeout,
+        worktree_paths=config.worktree.paths or (),
         navigator_timeout_s=config.routing.navigator_timeout,
         policy=PolicyRules(**{name: getattr(config.policy, name) for name in PolicyRules.__struct_fields__}),
         secrets=config.secrets,

@@ -173,6 +173,9 @@ CHANGES: dict[str, Change] = {
     "CommandsSection.smoke": Change(Started.log, config(commands={"smoke": "true"})),
     "WorktreeSection.dir": Change(Started.place, config(worktree={"dir": "~/trees"})),
     "WorktreeSection.copy": Change(Started.place, config(worktree={"copy": [UNTRACKED]})),
+    "WorktreeSection.paths": Change(
+        Started.place, config(worktree={"paths": ["src"]}) | {"doc/x": "x\n"}, {"doc/x": "x\n"}
+    ),
     "WorktreeSection.setup": Change(Started.place, config(worktree={"setup": "touch made.txt"})),
     "RoutingSection.mode": Change(Started.log, config(routing={"mode": "deterministic_only"})),
     "PolicySection.human": Change(Started.log, config(policy={"human": "autopilot"})),

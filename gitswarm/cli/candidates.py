@@ -94,8 +94,9 @@ def _modes() -> list[str]:
 
 
 _KEYS = (
-    *("commands.test", "commands.lint", "commands.smoke", "commands.tests", "worktree.dir", "worktree.copy"),
-    *("worktree.setup", "worktree.setup_timeout", "routing.mode", "routing.navigator_timeout", "policy.deny"),
+    *("commands.test", "commands.lint", "commands.smoke", "commands.tests", "worktree.dir", "worktree.paths"),
+    *("worktree.copy", "worktree.setup", "worktree.setup_timeout", "routing.mode", "routing.navigator_timeout"),
+    "policy.deny",
     *("policy.protected_paths", "policy.env", "policy.sandbox", "policy.sandbox_binds", "policy.network"),
     *("policy.allow_hosts", "policy.human", "secrets.patterns", "secrets.allow_paths", "hub", "deploy.target"),
     *("deploy.strategy", "deploy.push", "deploy.require_signature", "deploy.ci_timeout", "review.forge"),

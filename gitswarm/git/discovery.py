@@ -13,6 +13,7 @@ from gitswarm.errors import NotARepositoryError, UnsupportedRepositoryError
 from gitswarm.git.process import Git, scrubbed
 
 MADE_FOR = "swarm-branch"
+SPARSE_PATHS = "swarm-paths"
 """File in the folder that git keeps for a worktree: the full name of the branch, or the ref, that it was made for."""
 
 SETUP_FAILED = "swarm-setup-failed"

@@ -53,6 +53,7 @@ _NEUTRAL = (
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
 )
+_SPARSE = ("-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=true")
 _FLUSHED = ("-c", "core.fsync=committed,loose-object", "-c", "core.fsyncMethod=batch")
 _LOCK_WAIT_S = 10.0
 _LOCKED = (b".lock': File exists", b"Unable to create")
@@ -81,19 +82,21 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
 
 class Git(Struct, frozen=True):
     """How to call git for one checkout. `work_tree` None: the repository only; `durable`: objects are flushed;
-    `before`: is called before each start."""
+    `before`: is called before each start; `sparse`: the checkout has only what its patterns name, whatever is
+    configured."""
 
     env: Mapping[str, str]
     git_dir: Path | None = None
     work_tree: Path | None = None
     durable: bool = False
     before: Callable[[], None] = lambda: None
+    sparse: bool = False
 
     def argv(self, *arguments: str) -> list[str]:
         folders = [f"--git-dir={self.git_dir}"] if self.git_dir else []
         folders += [f"--work-tree={self.work_tree}"] if self.work_tree else []
         flush = _FLUSHED if self.durable else ()
-        return ["git", *_NEUTRAL, *flush, *folders, *arguments]
+        return ["git", *_NEUTRAL, *flush, *(_SPARSE if self.sparse else ()), *folders, *arguments]
 
     def run(
         self,

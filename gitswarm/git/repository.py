@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gitswarm.errors import NotFoundError, UnsupportedRepositoryError
-from gitswarm.git.discovery import RepositoryPaths, discover, refuse_old_git
+from gitswarm.git.discovery import SPARSE_PATHS, RepositoryPaths, discover, refuse_old_git
 from gitswarm.git.libgit2 import pygit2
 from gitswarm.git.notes import Notes
 from gitswarm.git.objects import Objects
@@ -72,7 +72,11 @@ class Repository(RepositoryReader):
         self._pygit2.set_odb(odb)
 
     def git_in(self, git_dir: Path, work_tree: Path | None) -> Git:
-        return Git(self.env, git_dir, work_tree, self._durable, self._packing.flush)
+        """
+        :param git_dir: of a worktree; one with a file `swarm-paths` is sparse.
+        """
+        sparse = (git_dir / SPARSE_PATHS).exists()
+        return Git(self.env, git_dir, work_tree, self._durable, self._packing.flush, sparse)
 
     @contextmanager
     def packed(self) -> Iterator[None]:

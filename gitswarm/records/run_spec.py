@@ -129,6 +129,7 @@ class FrozenSettings(Record):
     copy_patterns: tuple[str, ...] = ()
     setup: str | None = None
     setup_timeout_s: int = 600
+    worktree_paths: tuple[str, ...] = ()
     navigator_timeout_s: float = 120.0
     engines: dict[str, dict[str, JsonValue]] = {}
     policy: PolicyRules = PolicyRules()

@@ -19,7 +19,6 @@ from gitswarm.runner.run_processes import MARKER
 from gitswarm.runner.run_session import Session
 from gitswarm.safety.environment import passed_on, walled, without_credentials
 from gitswarm.safety.guard import is_installed_hook
-from gitswarm.worktree import snapshot
 from gitswarm.worktree.extra_worktrees import (
     StepWorktree,
     add_landing,
@@ -28,20 +27,21 @@ from gitswarm.worktree.extra_worktrees import (
     remove_landing,
 )
 from gitswarm.worktree.index_entries import NestedFinder
+from gitswarm.worktree.provisioning import copy_untracked, run_setup
 from gitswarm.worktree.repository_watch import IndexWatch, RepositoryWatch
 from gitswarm.worktree.run_folder import RunFolder
 from gitswarm.worktree.shadow import (
     Shadow,
     add_shadow,
     choose_path,
-    copy_untracked,
     fill,
     find_shadow,
     follow_moved,
+    narrowed,
     reattach,
     recorded_path,
-    run_setup,
 )
+from gitswarm.worktree.sparse import reveal
 
 
 class RunWorktree(Struct, frozen=True):
@@ -103,7 +103,7 @@ def prepare_worktree(session: Session) -> Shadow:
 
     :raises SetupFailedError: the project's setup command failed, or there is no place for the worktree.
     """
-    branch = session.layout.branch
+    branch, paths = session.layout.branch, session.spec.settings.worktree_paths
     path = choose_path(session.repository, session.layout.run_id, session.context.placement)
     shadow = find_shadow(session.repository, branch) or follow_moved(session.repository, branch, path)
     if shadow is not None:
@@ -112,8 +112,9 @@ def prepare_worktree(session: Session) -> Shadow:
         return _equipped(session, shadow)
     if shadow is None:
         _mention_gone(session)
-        shadow = add_shadow(session.repository, branch, path, session.locks)
+        shadow = add_shadow(session.repository, branch, path, session.locks, paths)
     else:
+        shadow = narrowed(session.repository, shadow, paths)
         fill(shadow)
     tree = session.repository.objects.commit(session.repository.refs.read(branch) or session.spec.base).tree
     try:
@@ -122,7 +123,7 @@ def prepare_worktree(session: Session) -> Shadow:
         shadow.remember_failed_setup(error.message.partition("\n")[0])  # what it printed may hold anything
         raise
     shadow = _equipped(session, shadow)
-    snapshot.reveal(shadow, shadow.branch)
+    reveal(shadow, shadow.branch)
     return shadow
 
 
@@ -135,7 +136,7 @@ def prepare_side(session: Session, shadow: Shadow, step: str, commit: str) -> Sh
     side = _equipped(session, add_step_worktree(session.repository, shadow, step, commit, session.locks))
     fill(side)
     side.remember_set_up(_set_up(session, side, session.repository.objects.commit(commit).tree))
-    snapshot.reveal(side, commit)
+    reveal(side, commit)
     return side
 
 
@@ -149,7 +150,7 @@ def temporary_worktree(session: Session, shadow: Shadow, commit: str, tree: str)
     place = _equipped(session, add_landing(session.repository, shadow, commit, session.locks))
     try:
         place.git.output("read-tree", "--reset", "-u", tree)
-        snapshot.reveal(place, tree)
+        reveal(place, tree)
         _set_up(session, place, tree)
         yield place
     finally:

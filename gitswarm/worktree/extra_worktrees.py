@@ -14,6 +14,7 @@ from gitswarm.records.execution import RUN_ID
 from gitswarm.untrusted import remove_tree
 from gitswarm.worktree.push_block import block_pushes, is_initialised
 from gitswarm.worktree.shadow import Shadow, mark_made_for, refuse_place
+from gitswarm.worktree.sparse import narrow, narrowed_to
 
 _STEP = ".fork-"
 _LANDING = ".landing"
@@ -101,6 +102,7 @@ def _added(repository: Repository, shadow: Shadow, ending: str, name: str, commi
     _remove(path, git_dir)
     refuse_place(repository, run_id, path)
     repository.git.output("worktree", "add", "--force", "--detach", "--no-checkout", "--quiet", str(path), commit)
+    narrow(git_dir, narrowed_to(shadow.git_dir))
     mark_made_for(git_dir, f"refs/swarm/{run_id}/{name}")
     return _shadow(repository, path, git_dir, commit)
 

@@ -1,6 +1,4 @@
-"""Places, adds and finds the linked worktree of a run; makes it usable: copies `.env` and the like, runs the
-project's own setup command.
-"""
+"""Chooses the place of a run's linked worktree; adds, finds and moves it."""
 
 from __future__ import annotations
 
@@ -8,12 +6,11 @@ import hashlib
 import os
 import shlex
 import shutil
-import stat
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import SetupFailedError
 from gitswarm.git.discovery import MADE_FOR, SETUP_FAILED, LinkedWorktree, pointer
@@ -21,9 +18,9 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.objects import Objects
 from gitswarm.git.process import Git
 from gitswarm.git.repository import Repository
-from gitswarm.processes import CommandLimits, Ending, project_environment, run_shell
 from gitswarm.untrusted import remove_tree
 from gitswarm.worktree.push_block import block_pushes, is_initialised
+from gitswarm.worktree.sparse import hide_missing, narrow
 
 _SET_UP = "swarm-set-up"
 _OURS = "refs/swarm/"
@@ -95,11 +92,13 @@ class Placement(Struct, frozen=True):
 
 
 class PutAway(Struct, frozen=True):
-    """The files of a worktree, where they were, and which of them were copied there when it was set up."""
+    """The files of a worktree, where they were, and which of them were copied there when it was set up. `paths`: the
+    folders that it holds; (): all."""
 
     folder: Path
     path: Path
     copied: Sequence[str]
+    paths: Sequence[str]
 
 
 def choose_path(repository: Repository, run_id: str, placement: Placement) -> Path:
@@ -167,18 +166,19 @@ def is_ours(linked: LinkedWorktree) -> bool:
     return (linked.git_dir / MADE_FOR).exists()
 
 
-def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) -> Shadow:
+def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks, paths: Sequence[str] = ()) -> Shadow:
     """Registers the worktree at `path` under the repository lock, then fills it without the lock.
 
+    :param paths: the folders that it holds; (): all.
     :raises SetupFailedError: the folder cannot be made.
     """
     with locks.repository():
-        shadow = _register(repository, branch, path)
+        shadow = _register(repository, branch, path, paths)
     fill(shadow)
     return shadow
 
 
-def _register(repository: Repository, branch: str, path: Path) -> Shadow:
+def _register(repository: Repository, branch: str, path: Path, paths: Sequence[str]) -> Shadow:
     refuse_place(repository, branch.rpartition("/")[2], path)
     _make_parent(path)
     # Only --force adds again what was registered once and then deleted by hand.
@@ -190,7 +190,13 @@ def _register(repository: Repository, branch: str, path: Path) -> Shadow:
     mark_made_for(shadow.git_dir, branch)
     if is_initialised(repository):
         block_pushes(repository, shadow.git_dir)
-    return shadow
+    return narrowed(repository, shadow, paths)
+
+
+def narrowed(repository: Repository, shadow: Shadow, paths: Sequence[str]) -> Shadow:
+    """The same worktree, which holds only these folders when it is filled."""
+    narrow(shadow.git_dir, paths)
+    return replace(shadow, git=repository.git_in(shadow.git_dir, shadow.path))
 
 
 def mark_made_for(git_dir: Path, name: str) -> None:
@@ -216,11 +222,13 @@ def bring_back(repository: Repository, branch: str, away: PutAway, locks: Locks)
     if not away.folder.is_dir() or away.path.exists() or find_shadow(repository, branch) is not None:
         return
     with locks.repository():
-        shadow = _register(repository, branch, away.path)
+        shadow = _register(repository, branch, away.path, away.paths)
         (shadow.path / ".git").rename(away.folder / ".git")
         shadow.path.rmdir()
         away.folder.rename(shadow.path)
     shadow.git.output("read-tree", "--reset", shadow.branch)
+    if away.paths:
+        hide_missing(shadow)
     shadow.remember_set_up(away.copied)
     os.utime(shadow.git_dir / _SET_UP, (0, 0))  # nothing says any more which files came later
 
@@ -284,105 +292,3 @@ def _make_parent(path: Path) -> None:
 
 def _shadow(repository: Repository, path: Path, git_dir: Path, branch: str) -> Shadow:
     return Shadow(path, git_dir, branch, repository.git_in(git_dir, path), repository.objects)
-
-
-class Copied(Struct, frozen=True):
-    """What was copied, and what was left out with the reason; paths relative to the checkout."""
-
-    files: tuple[str, ...]
-    left_out: tuple[tuple[str, str], ...]
-
-
-def copy_untracked(
-    source: Git, target: Path, patterns: Sequence[str], is_tracked: Callable[[str], bool] = lambda _name: True
-) -> Copied:
-    """Copies untracked files that match `patterns` (globs from the top) out of the user's checkout.
-
-    git lists them, so nothing tracked is copied and no repository border is crossed; no link in the target, which an
-    agent may have made, leads a copy out of it.
-
-    :param is_tracked: whether a file that lies in the target is one of the commit's; another one is a copy that a
-        killed process left, and is made again.
-    """
-    root = source.work_tree
-    if root is None or not patterns:
-        return Copied((), ())
-    specs = [f":(top,glob){pattern.rstrip('/')}" for pattern in patterns]
-    listed = source.output("ls-files", "--others", "-z", "--", *specs).split(b"\0")
-    files: list[str] = []
-    left_out: list[tuple[str, str]] = []
-    for raw in listed:
-        name = raw.decode(errors="surrogateescape")
-        if not name:
-            continue
-        reason = _why_not(root, root / name)
-        if reason is None and _is_there(target / name) and is_tracked(name):
-            reason = "exists in the commit"
-        if reason:
-            left_out.append((name, reason))
-            continue
-        try:
-            _copy_below(root / name, target, name)
-        except (NotADirectoryError, IsADirectoryError):
-            left_out.append((name, "a link or a file is in the way of its folder"))
-            continue
-        files.append(name)
-    return Copied(tuple(files), tuple(left_out))
-
-
-def _copy_below(source: Path, target: Path, name: str) -> None:
-    """
-    :raises NotADirectoryError: a folder on the way is none, or a link.
-    :raises IsADirectoryError: a folder has that name.
-    """
-    *folders, leaf = name.split("/")
-    here = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for folder in folders:
-            with suppress(FileExistsError):
-                os.mkdir(folder, dir_fd=here)
-            below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
-            os.close(here)
-            here = below
-        with suppress(FileNotFoundError):
-            os.unlink(leaf, dir_fd=here)
-        about = source.stat()
-        copy = os.open(leaf, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=here)
-        with source.open("rb") as original, os.fdopen(copy, "wb") as file:
-            shutil.copyfileobj(original, file)
-            os.fchmod(copy, stat.S_IMODE(about.st_mode))
-            os.utime(copy, ns=(about.st_atime_ns, about.st_mtime_ns))
-    finally:
-        os.close(here)
-
-
-def _is_there(path: Path) -> bool:
-    return path.exists() or path.is_symlink()
-
-
-def _why_not(root: Path, source: Path) -> str | None:
-    if not source.resolve().is_relative_to(root.resolve()):
-        return "a link that leaves the repository"
-    if source.is_dir():
-        return "a repository of its own" if not source.is_symlink() else "a link to a folder"
-    if not source.is_file():
-        return "not a file"
-    return None
-
-
-def run_setup(command: str, worktree: Path, env: Mapping[str, str], limits: CommandLimits) -> None:
-    """
-    :raises SetupFailedError: the command failed; the message has the end of its output.
-    """
-    outcome = run_shell(command, cwd=worktree, env=project_environment(env), limits=limits)
-    if outcome.ending is Ending.EXITED and outcome.exit_code == 0:
-        return
-    why = outcome.error or {
-        Ending.TIMED_OUT: f"no end after {limits.timeout_s:g} s",
-        Ending.EXITED: f"exit code {outcome.exit_code}",
-    }.get(outcome.ending, "did not start")
-    tail = "\n".join(outcome.output.rstrip().splitlines()[-15:])
-    raise SetupFailedError(
-        f"worktree.setup failed ({why}): {command}\n{tail}".rstrip(),
-        hint=f"fix the command or what it needs, then: git swarm resume   (worktree: {worktree})",
-    )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitswarm.git.repository import open_repository
-from gitswarm.worktree.leftovers import copy_leftovers, made_since_setup
+from gitswarm.worktree.provisioning import copy_leftovers, made_since_setup
 from gitswarm.worktree.shadow import Shadow, find_shadow
 from tests.conftest import Project
 

@@ -10,7 +10,7 @@ import pytest
 from gitswarm.errors import SetupFailedError
 from gitswarm.git.repository import open_repository
 from gitswarm.processes import CommandLimits
-from gitswarm.worktree.shadow import Copied, copy_untracked, run_setup
+from gitswarm.worktree.provisioning import Copied, copy_untracked, run_setup
 from tests.conftest import Project
 from tests.projects import evidence, only_run
 from tests.unseen import unseen

@@ -24,7 +24,7 @@ from gitswarm.runner.run_worktree import temporary_worktree
 from gitswarm.runner.step.plan import OpenStep
 from gitswarm.runner.step.request import ask_for_names, command_order
 from gitswarm.untrusted import files_below, read_file
-from gitswarm.worktree.leftovers import copy_leftovers
+from gitswarm.worktree.provisioning import copy_leftovers
 
 _FOREIGN = frozenset({".git", "node_modules", ".venv", "venv"})
 _REPORT_BYTES = 8_000_000

@@ -27,7 +27,7 @@ from gitswarm.runner.step.read_artifacts import criteria_elsewhere, named_criter
 from gitswarm.runner.step.request import package_scripts
 from gitswarm.runner.step.test_steps import is_test_step, is_within, suite_paths
 from gitswarm.runner.stored import envelope_of, is_rehearsal, text_changes
-from gitswarm.worktree.leftovers import made_since_setup
+from gitswarm.worktree.provisioning import made_since_setup
 from gitswarm.worktree.shadow import Shadow
 
 _CODE = frozenset({".py", ".js", ".cjs", ".mjs", ".jsx", ".ts", ".tsx", ".rb", ".php"})

@@ -34,6 +34,7 @@ from gitswarm.worktree import snapshot
 from gitswarm.worktree.extra_worktrees import lost_landings, lost_step_worktrees
 from gitswarm.worktree.index_entries import NestedFinder, is_submodule
 from gitswarm.worktree.shadow import PutAway, Shadow, bring_back, find_shadow, is_ours, lost_worktrees, put_away
+from gitswarm.worktree.sparse import narrowed_to
 
 _STALE_S = 3600
 _FOLDERS = ("journal", "inbox", "quarantine", "requests", "logs", "locks", "caches", "sessions", "shared")
@@ -108,7 +109,8 @@ def _temporary(repository: Repository) -> Iterator[Path]:
 
 class Discarded(Record):
     """`<common dir>/swarm/trash/<run>.json`: when a run was discarded, where its worktree lies now, where it was, and
-    which files had been copied there. Paths are percent-encoded, as they need not be text.
+    which files had been copied there. These paths are percent-encoded, as they need not be text. `paths`: the folders
+    that the worktree held; (): all.
     """
 
     run_id: str
@@ -116,12 +118,14 @@ class Discarded(Record):
     worktree: str | None
     path: str | None = None
     copied: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
 
     @property
     def away(self) -> PutAway | None:
         if self.worktree is None or self.path is None:
             return None
-        return PutAway(Path(_decoded(self.worktree)), Path(_decoded(self.path)), [_decoded(c) for c in self.copied])
+        copied = [_decoded(name) for name in self.copied]
+        return PutAway(Path(_decoded(self.worktree)), Path(_decoded(self.path)), copied, self.paths)
 
 
 def _encoded(path: Path | str) -> str:
@@ -149,6 +153,7 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
         worktree=_encoded(away.folder) if away else None,
         path=_encoded(away.path) if away else None,
         copied=tuple(_encoded(name) for name in away.copied) if away else (),
+        paths=tuple(away.paths) if away else (),
     )
     path = _record_path(repository, layout)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -290,7 +295,8 @@ def _keep_work(session: Session, state: RunState, shadow: Shadow, *, force: bool
 def _place_in_trash(repository: Repository, layout: RunLayout, shadow: Shadow | None) -> PutAway | None:
     """Where the worktree goes; or where an attempt that was killed has put it."""
     if shadow is not None:
-        return PutAway(shadow.path.parent / ".trash" / layout.run_id, shadow.path, shadow.copied)
+        trash = shadow.path.parent / ".trash" / layout.run_id
+        return PutAway(trash, shadow.path, shadow.copied, narrowed_to(shadow.git_dir))
     record = _read_record(repository, layout)
     return record.away if record is not None else None
 

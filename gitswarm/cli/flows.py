@@ -13,14 +13,14 @@ from typing import Annotated
 import yaml
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import hanging, out, out_json, out_lines, plural, readable, table
+from gitswarm.cli.console import err, hanging, out, out_json, out_lines, plural, readable, table
 from gitswarm.cli.invocation import config_here, library_here, problems_of
 from gitswarm.cli.runs import JsonFlag
 from gitswarm.cli.terminal import terminal_width, text_width
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.record import without_defaults
 from gitswarm.runner.prompts import compile_blank, plan_json
-from gitswarm.runner.run_engines import choice_of
+from gitswarm.runner.run_engines import choice_of, without_effect
 from gitswarm.runner.specs import checked_flow, checked_sidequest, refuse_unreachable
 from gitswarm.settings import CommandLine, freeze_settings
 from gitswarm.specs.flow import Branch, Flow, Fork, Join, Microloop, Step
@@ -143,6 +143,8 @@ def validate_flows(
         checks += [partial(library.template, name) for name in library.template_ids]
         checks.append(library.policy)
     problems = problems_of(checks)
+    for what in without_effect(library, freeze_settings(config_here(), os.environ, CommandLine(), scripted=False)):
+        err(f"note: {what}")
     if problems:
         raise SpecError(problems, hint="fix the lines above, then: git swarm flows validate")
     out_lines(readable("", f"{plural(len(chosen), 'flow')} fine: {', '.join(chosen)}", sys.stdout))

@@ -43,7 +43,7 @@ from gitswarm.records.text import did_you_mean
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run
-from gitswarm.runner.run_engines import choice_of
+from gitswarm.runner.run_engines import choice_of, without_effect
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.settings import CommandLine, Config, freeze_settings
 from gitswarm.specs.flow import Flow
@@ -221,6 +221,7 @@ def plan_run(repository: Repository, options: RunOptions) -> Planned:
     whole = replace(specs, script=script, instructions=instructions, trail=trail, feedback=feedback)
     new = NewRun(spec, whole, first_step=options.first)
     notices = refuse_run(repository, new, run_context(config, NoticeObserver()))
+    notices += [f"note: {what}" for what in without_effect(library, settings)]
     _refuse_no_task(new, options.engines.mode)
     return Planned(new, config, notices)
 

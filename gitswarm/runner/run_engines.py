@@ -14,14 +14,15 @@ from gitswarm.engines.base import LOCAL_WORK, Capabilities, Engine
 from gitswarm.engines.command import CommandEngine
 from gitswarm.engines.names import STUB
 from gitswarm.engines.registry import MissingEngine, adapter_of, adapters
-from gitswarm.errors import EngineMissingError, NoSuchModeError, SwarmError, UsageError
+from gitswarm.errors import EngineMissingError, NoSuchModeError, SpecError, SwarmError, UsageError
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings
 from gitswarm.records.text import nearest
 from gitswarm.specs.flow import Flow, Step
+from gitswarm.specs.library import Library
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
-from gitswarm.specs.sidequest import Sidequest
+from gitswarm.specs.sidequest import NODE_PREFIX, SIDEQUEST_PREFIX, Sidequest
 
 if TYPE_CHECKING:
     from gitswarm.runner.run_session import RunContext
@@ -45,6 +46,32 @@ def choice_of(settings: FrozenSettings, flow: str, step: Step) -> EngineChoice:
 def flow_choice(settings: FrozenSettings, flow: str) -> EngineChoice:
     """The engine of a flow's sessions that belong to no step with an engine of its own."""
     return settings.flow_engines.get(flow) or settings.default_engine
+
+
+def without_effect(library: Library, settings: FrozenSettings) -> Iterator[str]:
+    """Entries of `engines.flows` and `engines.steps` that name nothing that an agent executes, a sentence each."""
+    for name in settings.flow_engines:
+        if name not in library.flow_ids:
+            yield f"engines.flows.{name} has no effect: there is no such flow{_or_is_it(name, library.flow_ids)}"
+    if not settings.step_engines:
+        return
+    steps = set[str]()
+    try:
+        for flow_id in library.flow_ids:
+            flow = library.flow(flow_id).flow
+            steps |= {name for step in flow.steps if step.station for name in (step.id, f"{flow_id}/{step.id}")}
+        steps |= {name for quest in library.sidequest_ids for name in library.sidequest(quest).step_names}
+    except SpecError:  # told where that file is looked at; it may have the step
+        return
+    for name in settings.step_engines:
+        if name not in steps and not name.rpartition("/")[2].startswith((SIDEQUEST_PREFIX, NODE_PREFIX)):
+            what = f"engines.steps.{name} has no effect: no flow has such a step that an agent executes"
+            yield what + _or_is_it(name, sorted(steps))
+
+
+def _or_is_it(name: str, known: Sequence[str]) -> str:
+    near = nearest(name, known)
+    return f" (did you mean '{near}'?)" if near else ""
 
 
 def choices(settings: FrozenSettings) -> Iterable[EngineChoice]:

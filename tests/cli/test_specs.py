@@ -175,3 +175,18 @@ def test_a_folder_that_is_gone_is_told(hello: Project, tmp_path: Path) -> None:
     ]
     done = subprocess.run(argv, env=dict(hello.env), capture_output=True, text=True, check=False)
     assert (done.returncode, "no longer exists" in done.stderr) == (1, True)
+
+
+def test_engines_of_steps_and_flows_that_do_not_exist_are_named(hello: Project) -> None:
+    engines = "{flows: {helo: gemini, hello: claude}, steps: {hello/wirte: claude, test: claude, done: claude}}"
+    hello.commit({".swarm/config.yaml": f"engines: {engines}\n"})
+    none = "has no effect: no flow has such a step that an agent executes"
+    notes = [
+        "note: engines.flows.helo has no effect: there is no such flow (did you mean 'hello'?)",
+        f"note: engines.steps.hello/wirte {none} (did you mean 'hello/write'?)",
+        f"note: engines.steps.test {none}",
+    ]
+    assert ask(hello, "flows", "validate", "hello").stderr.splitlines() == notes
+    assert [
+        line for line in ask(hello, "start", "hello").stderr.splitlines() if line.startswith("note: engines")
+    ] == notes

@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from gitswarm.errors import CorruptError, SwarmError
+from gitswarm.git.discovery import SPARSE_PATHS
 from gitswarm.git.process import Git, RunningGit
 from gitswarm.git.ref_files import RefFiles
 from gitswarm.git.refs import Refs
@@ -27,7 +28,10 @@ from gitswarm.worktree.shadow import Shadow
 
 _WATCHED_REFS = ("refs/heads/", "refs/tags/", "refs/remotes/")
 _SHADOW = "refs/heads/shadow/"
-_FILES = ("config", "config.worktree", "info/exclude", "info/attributes", "info/grafts", "info/sparse-checkout")
+_FILES = (
+    *("config", "config.worktree", "info/exclude", "info/attributes", "info/grafts", "info/sparse-checkout"),
+    SPARSE_PATHS,
+)
 _BLOCK = f"url.{BASE}."
 _LARGEST_BYTES = 32 << 20
 _FILTER = re.compile(

@@ -10,7 +10,7 @@ import pytest
 
 from gitswarm.worktree.sparse import cone_patterns
 from tests.conftest import Project
-from tests.projects import ask, only_run
+from tests.projects import ask, evidence, only_run
 
 FLOW = """\
 id: work
@@ -130,6 +130,16 @@ def test_what_was_discarded_comes_back_with_nothing_deleted(many: Project) -> No
     assert many.git("status", "--porcelain", cwd=worktree(many)) == " M lib/top.py"
     many.swarm("resume", "--adopt")
     assert many.git("show", f"shadow/{run}:lib/other/b.py") == "b = 1"
+
+
+@pytest.mark.parametrize("name", ["swarm-paths", "info/sparse-checkout"])
+def test_an_agent_that_has_git_hold_everything_deletes_nothing(many: Project, name: str) -> None:
+    play(many, {"write": {"run": [f"rm $(git rev-parse --git-dir)/{name}"]}}, "--until", "write")
+    (tampered,) = evidence(many, "work/write")["tampered"]
+    assert tampered.endswith(f"/{name}")
+    many.swarm("resume")
+    assert many.git("diff", "--name-only", "main", f"shadow/{only_run(many)}", "--", ":!.swarm/runs") == ""
+    assert held(worktree(many)) == HELD
 
 
 @pytest.mark.parametrize("path", ["/etc", "../x", "a/../b", "", "a/./b"])

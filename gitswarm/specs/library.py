@@ -17,7 +17,7 @@ from gitswarm.specs.fragments import Fragments, StepTemplate
 from gitswarm.specs.graph import KnownNames, flow_problems, id_problem
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest
-from gitswarm.specs.station import Station
+from gitswarm.specs.station import Station, fragment_problems, station_problems
 from gitswarm.specs.yaml_source import RecordT, YamlSource, parse_yaml, validate
 
 Origin = Literal["bundled", "user"]
@@ -109,7 +109,8 @@ class Library:
         :raises SpecError: its file is wrong.
         """
         file, source, station = self._read("stations", station_id, Station)
-        _refuse(id_problem(station_id, station.id, source))
+        problems = station_problems(station, source, tuple(self.fragments.texts))
+        _refuse((*id_problem(station_id, station.id, source), *problems))
         return LoadedStation(station, file.origin)
 
     @cache  # noqa: B019
@@ -119,7 +120,8 @@ class Library:
         :raises SpecError: its file is wrong.
         """
         _file, source, template = self._read("templates", template_id, StepTemplate)
-        _refuse(id_problem(template_id, template.id, source))
+        problems = fragment_problems(template.fragments, source, tuple(self.fragments.texts))
+        _refuse((*id_problem(template_id, template.id, source), *problems))
         return template
 
     @cache  # noqa: B019

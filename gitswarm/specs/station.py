@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from gitswarm.records.envelope import Handoff
 from gitswarm.records.record import AtLeastOne, Record, short_form
+from gitswarm.records.text import did_you_mean, words
 from gitswarm.specs.flow import SDLC_FLOWS, Flow, Identifier, Step
+from gitswarm.specs.yaml_source import YamlSource
 
 _GLOB = frozenset("*?[")
 
@@ -100,6 +103,14 @@ class Verification(Record):
     ] = {}
 
 
+_TOOLS = words("""
+    Agent AskUserQuestion Bash BashOutput Delete Edit EnterPlanMode EnterWorktree ExitPlanMode ExitWorktree Glob Grep
+    KillBash KillShell LS LSP MultiEdit NotebookEdit NotebookRead Read Skill SlashCommand Task TodoRead TodoWrite
+    ToolSearch WebFetch WebSearch Write
+""")
+_SIMILAR = 0.7
+
+
 class Station(Record):
     """`tier` None: the model policy's for the category. `fragments` are paths below `flows/fragments/`.
 
@@ -126,6 +137,43 @@ class Station(Record):
         return self.category not in _READING or any(
             isinstance(parse_artifact(name, self.id), CodePattern) for name in self.io.outputs
         )
+
+
+def station_problems(station: Station, source: YamlSource, fragments: Sequence[str]) -> Iterator[str]:
+    """Names in it that name nothing, each with its place. A tool that nobody here knows may be one of an engine or of
+    an MCP server: only what looks like a slip of the pen is one.
+
+    :param fragments: those that there are.
+    """
+    yield from fragment_problems(station.fragments, source, fragments)
+    for index, name in enumerate(station.tools):
+        meant = _tool_meant(name)
+        if meant is not None:
+            yield source.problem(("tools", index), f"tools: unknown tool '{name}' (did you mean '{meant}'?)")
+    known = Handoff.__struct_fields__
+    for index, name in enumerate(station.handoff.required):
+        if name not in known:
+            what = f"handoff.required: a handoff has no '{name}'{did_you_mean(name, known)}"
+            yield source.problem(("handoff", "required", index), what)
+
+
+def _tool_meant(name: str) -> str | None:
+    """The known tool that an unknown name is a slip of; None: it is none, or no slip."""
+    if name in _TOOLS or name.startswith("mcp__"):
+        return None
+    from difflib import get_close_matches  # noqa: PLC0415 - for names that nobody knows
+
+    folded = {each.casefold(): each for each in _TOOLS}
+    near = get_close_matches(name.casefold(), folded, n=1, cutoff=_SIMILAR)
+    return folded[near[0]] if near else None
+
+
+def fragment_problems(named: Sequence[str], source: YamlSource, known: Sequence[str]) -> Iterator[str]:
+    """Those of a station or a template that do not exist."""
+    for index, name in enumerate(named):
+        if name not in known:
+            what = f"fragments: unknown fragment '{name}'{did_you_mean(name, known)}"
+            yield source.problem(("fragments", index), what)
 
 
 def declared_artifacts(flow: Flow, step: Step | None, station: Station | None) -> tuple[str, ...]:

@@ -325,3 +325,29 @@ def test_the_body_of_a_loop_reaches_from_its_target_to_the_step_that_closes_it(
     step: str, body: frozenset[str]
 ) -> None:
     assert library().flow("hello").flow.loop_body(step) == body
+
+
+@table(
+    "line, problem",
+    [
+        (
+            "fragments: [common/evidnce]",
+            "6: fragments: unknown fragment 'common/evidnce' (did you mean 'common/evidence'?)",
+        ),
+        ("tools: [Read, Bsh]", "6: tools: unknown tool 'Bsh' (did you mean 'Bash'?)"),
+        ("tools: [read]", "6: tools: unknown tool 'read' (did you mean 'Read'?)"),
+        ("handoff: {required: [sumary]}", "6: handoff.required: a handoff has no 'sumary' (did you mean 'summary'?)"),
+    ],
+)
+def test_a_station_names_what_there_is(line: str, problem: str) -> None:
+    name = ".swarm/flows/stations/own.yaml"
+    found = load_library(bundled("flows"), {name: STATION.format(id="own") + line})
+    with pytest.raises(SpecError) as caught:
+        found.station("own")
+    assert caught.value.problems == [f"{name}:{problem}"]
+
+
+def test_a_station_may_have_tools_that_nobody_here_knows() -> None:
+    line = "tools: [Task, mcp__bsh, mcp__tickets__read, Frobnicate, LSP]"
+    text = STATION.format(id="own") + line
+    assert load_library(bundled("flows"), {".swarm/flows/stations/own.yaml": text}).station("own").station.tools

@@ -23,7 +23,8 @@ class Concern(Record):
     """A fact that contradicts a claim or a promise.
 
     `id`: `<flag>@<flow>/<step>`; `#2` behind it when a person accepted the first and there is more of the same.
-    `names`: the tests or paths that it is about. A run does not succeed while a blocking one is open.
+    `names`: the tests or paths that it is about, or what a critic said. A run does not succeed while one that blocks
+    is open.
     """
 
     id: str

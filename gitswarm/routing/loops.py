@@ -88,10 +88,11 @@ def _passes(flow: Flow, body: frozenset[str], step_id: str, history: Sequence[Ex
 
 
 class LoopVerdict(Struct, frozen=True):
-    """Whether a critic sends its author back, and why."""
+    """Whether a critic sends its author back, and why; `content`: it has nothing more to say."""
 
     again: bool
     reason: str
+    content: bool = False
 
 
 def judge_microloop(
@@ -101,7 +102,7 @@ def judge_microloop(
     field = routing.loop_condition_field
     value = envelope.get(field) if envelope.get(field) is not None else receipt.get(field)
     if value in routing.loop_success_values:
-        return LoopVerdict(again=False, reason=f"{field}:{value}")
+        return LoopVerdict(again=False, reason=f"{field}:{value}", content=True)
     if envelope.get("can_further_iteration_help") == "no":
         return LoopVerdict(again=False, reason="no_further_help")
     if state.iteration >= state.max_iterations:

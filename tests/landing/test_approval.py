@@ -254,7 +254,7 @@ def test_it_names_critics_that_were_not_content(project: Project) -> None:
     doubt = {"status": "UNVERIFIED", "can_further_iteration_help": "yes", "concerns": ["CC-1: no case", "CC-2: slow"]}
     run = make_run(with_flow(project, flow), {"make": {"write": WRITES}, "look": doubt})
     assert run.approve().stdout.splitlines()[:2] == [
-        "critic     mini/look is UNVERIFIED: CC-1: no case; CC-2: slow",
+        "open       critic_open@mini/look: UNVERIFIED (max_iterations_reached:2): CC-1: no case; CC-2: slow",
         f"{run.id} approved",
     ]
 

@@ -446,6 +446,7 @@ HONEST: Mapping[str, Story] = {
                 }
             ]
         },
+        warns=told("critic_open@work/critique"),
     ),
     "words that change after the last tests": Story(
         [write({"app.py": MORE})],

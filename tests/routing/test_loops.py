@@ -53,11 +53,16 @@ LOOP = Microloop(loop_target="write", max_iterations=3)
 @table(
     ("iteration", "envelope", "receipt", "verdict"),
     [
-        (1, {"status": "VERIFIED"}, {}, LoopVerdict(again=False, reason="status:VERIFIED")),
+        (1, {"status": "VERIFIED"}, {}, LoopVerdict(again=False, reason="status:VERIFIED", content=True)),
         (1, {"status": "UNVERIFIED"}, {}, LoopVerdict(again=True, reason="loop_iteration:1")),
         (2, {"status": "PARTIAL"}, {}, LoopVerdict(again=True, reason="loop_iteration:2")),
-        (1, {}, {"status": "VERIFIED"}, LoopVerdict(again=False, reason="status:VERIFIED")),
-        (1, {"status": None}, {"status": "VERIFIED"}, LoopVerdict(again=False, reason="status:VERIFIED")),
+        (1, {}, {"status": "VERIFIED"}, LoopVerdict(again=False, reason="status:VERIFIED", content=True)),
+        (
+            1,
+            {"status": None},
+            {"status": "VERIFIED"},
+            LoopVerdict(again=False, reason="status:VERIFIED", content=True),
+        ),
         (
             1,
             {"status": "UNVERIFIED"},
@@ -105,14 +110,18 @@ def test_success_is_named_before_no_further_help_and_that_before_the_maximum(
     envelope: dict[str, JsonValue], reason: str
 ) -> None:
     spent = LoopState(iteration=3, max_iterations=3)
-    assert judge_microloop(LOOP, spent, envelope, {}) == LoopVerdict(again=False, reason=reason)
+    assert judge_microloop(LOOP, spent, envelope, {}) == LoopVerdict(
+        again=False, reason=reason, content=reason == "status:VERIFIED"
+    )
 
 
 def test_a_flow_may_name_another_field_and_other_values_of_success() -> None:
     loop = replace(LOOP, loop_condition_field="confidence", loop_success_values=("high", "medium"))
     state = LoopState(iteration=1, max_iterations=3)
     said: dict[str, JsonValue] = {"status": "VERIFIED", "confidence": "medium"}
-    assert judge_microloop(loop, state, said, {}) == LoopVerdict(again=False, reason="confidence:medium")
+    assert judge_microloop(loop, state, said, {}) == LoopVerdict(
+        again=False, reason="confidence:medium", content=True
+    )
 
 
 def test_a_field_that_nobody_filled_in_is_no_success() -> None:
@@ -191,7 +200,7 @@ def test_a_step_may_loop_to_itself() -> None:
     ("verdict", "decision"),
     [
         (LoopVerdict(again=True, reason="loop_iteration:2"), "loop"),
-        (LoopVerdict(again=False, reason="status:VERIFIED"), "advance"),
+        (LoopVerdict(again=False, reason="status:VERIFIED", content=True), "advance"),
     ],
 )
 def test_the_receipt_counts_iterations_from_zero_and_names_the_decision(verdict: LoopVerdict, decision: str) -> None:
@@ -206,7 +215,9 @@ def test_the_receipt_counts_iterations_from_zero_and_names_the_decision(verdict:
 def test_the_receipt_of_a_critic_at_the_end_of_its_flow_says_terminate() -> None:
     flow = replace(FLOW, steps=FLOW.steps[:4])
     state = LoopState(iteration=1, max_iterations=3)
-    said = receipt_routing(flow, "critique", 0, state, LoopVerdict(again=False, reason="status:VERIFIED"))
+    said = receipt_routing(
+        flow, "critique", 0, state, LoopVerdict(again=False, reason="status:VERIFIED", content=True)
+    )
     assert said is not None
     assert said.decision == "terminate"
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from gitswarm.errors import GitFailedError, SwarmError
 from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.ledger.approval import ApprovalKind, code_tree, current_approval, latest_approval
-from gitswarm.ledger.layout import HUMAN, KERNEL
+from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.next_command import accepting
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.stored_json import last_tests
@@ -20,7 +20,6 @@ from gitswarm.records.evidence import AcceptedConcern, Concern, DiffSummary, con
 from gitswarm.records.execution import RunStatus, Status
 from gitswarm.records.globs import gitignore
 from gitswarm.records.safety import SecretFound
-from gitswarm.records.text import shorten
 from gitswarm.runner.human_steps import ADOPT, OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.landing_plan import LandingRequest, Refused, met_conflict, refuse_rehearsal, users_git
 from gitswarm.runner.run_session import Session
@@ -29,9 +28,8 @@ from gitswarm.runner.step.findings import accepted_so_far, not_waived
 from gitswarm.runner.step.operation import handed_off
 from gitswarm.runner.step.plan import OutOfBand
 from gitswarm.runner.step.test_steps import is_test_step, untested
-from gitswarm.runner.stored import envelope_of, evidence_of, is_rehearsal, open_concerns, was_played
+from gitswarm.runner.stored import evidence_of, is_rehearsal, open_concerns, was_played
 from gitswarm.runner.undo.recovery import current_partial, look
-from gitswarm.specs.flow import Microloop
 
 
 def concerns_at_end(session: Session, state: RunState) -> tuple[Concern, ...]:
@@ -80,9 +78,6 @@ def accepted_concerns(session: Session, state: RunState, accept: Mapping[str, st
 _OUTCOMES = {True: "passed", False: "failed", None: "had nothing to run"}
 
 
-_CAUTION_COLUMNS = 200
-
-
 class Caution(Struct, frozen=True):
     """`name`: one or two words, `text`: one line."""
 
@@ -100,23 +95,8 @@ def cautions_of(session: Session, state: RunState) -> tuple[Caution, ...]:
     last = state.last_step
     if last is not None and last.status is Status.BLOCKED:
         found.append(Caution("blocked", f"{last.flow}/{last.step}: {(last.summary.splitlines() or [''])[0]}"))
-    found += (Caution("critic", text) for text in _unconvinced(session, state))
     found += (Caution("left out", f"{one.path}: a secret ({one.kind})") for one in _left_out(session, state))
     return tuple(found)
-
-
-def _unconvinced(session: Session, state: RunState) -> Iterator[str]:
-    """Critics whose loop ended before they were content: at its maximum, or as no more could be done."""
-    for record in {(each.flow, each.step): each for each in state.steps}.values():
-        flow = session.specs.flows.get(record.flow)
-        if flow is None or not flow.has_step(record.step) or record.engine == KERNEL:
-            continue
-        is_critic = isinstance(flow.step(record.step).routing, Microloop)
-        if is_critic and record.status in (Status.UNVERIFIED, Status.PARTIAL):
-            envelope = envelope_of(session, record)
-            concerns = envelope.concerns if envelope is not None else ()
-            what = "; ".join(concerns) or (record.summary.splitlines() or [""])[0]
-            yield shorten(f"{record.flow}/{record.step} is {record.status}: {what}", _CAUTION_COLUMNS)
 
 
 def tests_of(session: Session, state: RunState) -> str:

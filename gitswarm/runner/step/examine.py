@@ -26,6 +26,7 @@ from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.judge import described, judge_step
 from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.proving import with_proof
+from gitswarm.runner.step.render import loop_verdict
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.index_entries import is_submodule, quarantine
@@ -42,8 +43,8 @@ def examine(session: Session, step: OpenStep, result: StepResult) -> StepOutcome
     """
     mention_refused(session, step.request.containment)
     look = _look if step.shared_tree is None else _look_shared
-    seen = look(session, step, _discreet(session, result))
-    return judge_step(session, step.plan, with_proof(session, step, seen))
+    seen = with_proof(session, step, look(session, step, _discreet(session, result)))
+    return judge_step(session, step.plan, replace(seen, loop=loop_verdict(step, seen)))
 
 
 def _discreet(session: Session, result: StepResult) -> StepResult:

@@ -29,6 +29,7 @@ from gitswarm.runner.step.kept_promises import (
     step_concern,
     unmet_commands,
 )
+from gitswarm.runner.step.left_open import left_open
 from gitswarm.runner.step.plan import StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import artifact_problems, dropped_criteria, owes_criteria
 from gitswarm.runner.step.test_steps import is_test_step
@@ -38,7 +39,6 @@ _BY_TEXT = ("tests_deleted", "tests_weakened")
 """Found in the text of a change; looked for again from the tree before it, so that a repeat does not hide it."""
 
 _RED = frozenset({"tests_red", "tests_not_run", "command_red"})
-_PROTECTED = "protected_path"
 _DEFINED = re.compile(r"^[ \t]*(?:(?:async )?def |class )?(\w+)(?=\(|:| *=[^=])", re.MULTILINE)
 
 
@@ -72,7 +72,7 @@ def find_concerns(
         about, again = known[concern.id], found.get(concern.id)
         if again is not None:
             settled = again.names != about.names
-        elif concern.opened_by.engine != "command" or about.flag == "command_red":
+        elif concern.opened_by.engine != "command" or about.flag in ("command_red", "join_open"):
             settled = _is_settled(session, plan, outcome, about)
         elif not _is_same_suite(session, concern, plan, outcome):
             settled = about.flag in judged
@@ -106,6 +106,7 @@ def _found(session: Session, plan: StepPlan, outcome: StepOutcome, compared: Com
     else:
         found = _merged(plan, compared.findings) | _of_criteria(session, plan, outcome, compared)
         found |= {each.id: each for each in _of_verdict_on_others(outcome)}
+    found |= {each.id: each for each in left_open(plan, outcome)}
     for lasting in _lasting(session, outcome, plan.before):
         more = found.pop(lasting.id, None)
         found[lasting.id] = lasting
@@ -179,7 +180,7 @@ def _of_protected(session: Session, plan: StepPlan, outcome: StepOutcome) -> Ite
     )
     touched = tuple(path for path in touched if not _as_at_base(session, plan.before, outcome.code_tree, (path,)))
     if touched:
-        yield step_concern(plan, _PROTECTED, f"{listed(touched)}: needs a person's approval", touched)
+        yield step_concern(plan, "protected_path", f"{listed(touched)}: needs a person's approval", touched)
     overwritten = tuple(path for path in evidence.tampered if path.startswith((f"{RUNS_FOLDER}/", "refs/notes/")))
     if overwritten:
         yield step_concern(
@@ -359,6 +360,8 @@ def _is_settled(session: Session, plan: StepPlan, outcome: StepOutcome, about: C
             paths = [f"{base}/{name}" for name in about.names]
             now = {path: content_after(session, plan.before, outcome, path) or b"" for path in paths}
             return not list(artifact_problems(session, plan.before, now))
+        case "critic_open":
+            return own and (outcome.loop is None or outcome.loop.content)
         case "tests_red" | "tests_not_run":
             is_test = is_test_step(session.spec.settings, plan.step)
             own = outcome.evidence.tests.passed is True and (own or is_test)

@@ -22,6 +22,7 @@ from gitswarm.records.execution import Execution, Result, Status
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.records.worklists import JudgedCriterion
+from gitswarm.routing.loops import LoopVerdict
 from gitswarm.runner.run_engines import choice_of
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree
@@ -147,7 +148,7 @@ class StepOutcome(Struct, frozen=True):
     no commit because git ignores them. `is_index_stale`: the index has another tree. `cases`:
     declared test cases of the changed files. `reports`: files that a command left in the tree, and that may be test
     reports. `proof`: what the tests said here and on the run's base; `base_tests`: the latter, to be kept;
-    `criteria`: what is proven of the run's.
+    `criteria`: what is proven of the run's. `loop`: what the loop of a critic makes of what it said.
     """
 
     result: StepResult
@@ -163,6 +164,7 @@ class StepOutcome(Struct, frozen=True):
     proof: SuiteRuns | None = None
     base_tests: BaseTests | None = None
     criteria: tuple[JudgedCriterion, ...] = ()
+    loop: LoopVerdict | None = None
 
     @property
     def status(self) -> Status:

@@ -12,8 +12,15 @@ from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import RUNS_FOLDER, Result
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.receipt import Receipt, transport_of
-from gitswarm.records.routing import Proposal
-from gitswarm.routing.loops import ExecutedStep, UncommittedExecution, judge_microloop, loop_state, receipt_routing
+from gitswarm.records.routing import LoopState, Proposal
+from gitswarm.routing.loops import (
+    ExecutedStep,
+    LoopVerdict,
+    UncommittedExecution,
+    judge_microloop,
+    loop_state,
+    receipt_routing,
+)
 from gitswarm.runner.step.plan import OpenStep, StepOutcome, StepPlan
 from gitswarm.runner.step.unfinished import execution_of
 from gitswarm.specs.flow import Microloop
@@ -47,9 +54,37 @@ def changes_event(outcome: StepOutcome) -> Event:
 
 
 def step_receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
+    plan, receipt = step.plan, _unrouted(step, outcome)
+    state, verdict = _loop_of(plan, outcome, receipt)
+    newest = plan.before.tally.steps.get((plan.flow.id, plan.step.id))
+    committed = newest.newest.executions - newest.repeats if newest is not None else 0
+    return replace(receipt, routing=receipt_routing(plan.flow, plan.step.id, committed, state, verdict))
+
+
+def loop_verdict(step: OpenStep, outcome: StepOutcome) -> LoopVerdict | None:
+    """What the loop of a critic makes of what it said; None of any other step."""
+    return _loop_of(step.plan, outcome, _unrouted(step, outcome))[1]
+
+
+def _loop_of(
+    plan: StepPlan, outcome: StepOutcome, receipt: Receipt
+) -> tuple[LoopState, LoopVerdict] | tuple[None, None]:
+    routing = plan.step.routing
+    if not isinstance(routing, Microloop) or outcome.is_failed:
+        return None, None
+    earlier: tuple[ExecutedStep, ...] = plan.before.tally.entered.get(plan.flow.id, ())
+    history = (*earlier, UncommittedExecution(plan.step.id, outcome.result.status, plan.repeat))
+    state = loop_state(plan.flow, plan.step.id, history)
+    if state is None:
+        return None, None
+    return state, judge_microloop(routing, state, _fields(outcome.envelope), _fields(receipt))
+
+
+def _unrouted(step: OpenStep, outcome: StepOutcome) -> Receipt:
+    """The receipt, but for what it says about a critic's loop."""
     plan = step.plan
     result = outcome.result
-    receipt = Receipt(
+    return Receipt(
         engine=plan.choice.engine,
         mode=plan.choice.mode,
         provider=plan.choice.provider,
@@ -78,19 +113,6 @@ def step_receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
         network=tuple(step.request.containment.hosts) if step.request.containment.name else None,
         continues=execution_of(plan.unfinished) if plan.unfinished is not None else None,
     )
-    routing = plan.step.routing
-    if not isinstance(routing, Microloop) or outcome.is_failed:
-        return receipt
-    earlier: tuple[ExecutedStep, ...] = plan.before.tally.entered.get(plan.flow.id, ())
-    history = (*earlier, UncommittedExecution(plan.step.id, result.status, plan.repeat))
-    state = loop_state(plan.flow, plan.step.id, history)
-    if state is None:
-        return receipt
-    verdict = judge_microloop(routing, state, _fields(outcome.envelope), _fields(receipt))
-    newest = plan.before.tally.steps.get((plan.flow.id, plan.step.id))
-    committed = newest.newest.executions - newest.repeats if newest is not None else 0
-    loop = receipt_routing(plan.flow, plan.step.id, committed, state, verdict)
-    return replace(receipt, routing=loop)
 
 
 def step_records(plan: StepPlan, receipt: Receipt, outcome: StepOutcome) -> dict[str, bytes]:

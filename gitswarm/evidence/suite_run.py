@@ -34,6 +34,7 @@ class SuiteRun(Struct, frozen=True):
     :ivar report: None: it could not be read.
     :ivar masked_output: equal for equal output, whenever and wherever it was printed.
     :ivar asked: the report came where it was asked for.
+    :ivar leaves: of a run on the base: what is there afterwards that git ignores.
     """
 
     failed: bool
@@ -41,6 +42,7 @@ class SuiteRun(Struct, frozen=True):
     results: CaseResults | None = None
     masked_output: str = ""
     asked: bool = False
+    leaves: tuple[str, ...] = ()
 
     @property
     def cases(self) -> tuple[CaseResult, ...]:

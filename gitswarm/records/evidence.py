@@ -311,10 +311,11 @@ class BaseTests(Record):
     """`<flow>/base/<step>.json`: of the test step that had them run.
 
     `key`: of the code, the command and what it was run in. Only of green runs that name every test. `asked`: the
-    report came where it was asked for.
+    report came where it was asked for. `leaves`: files and folders that are there afterwards and that git ignores.
     """
 
     key: str
     asked: bool
     report: TestReport
     results: CaseResults
+    leaves: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -130,28 +130,39 @@ def run_setup(command: str, worktree: Path, env: Mapping[str, str], limits: Comm
     )
 
 
-def made_since_setup(shadow: Shadow) -> tuple[str, ...]:
-    """What is there of them, caches and reports left out, by path in the worktree; a folder that git ignores as a
-    whole counts once, as `lib/`. () where the worktree was never set up.
+def ignored_entries(shadow: Shadow) -> tuple[str, ...]:
+    """What git ignores in a worktree, by path, without caches and reports. A folder that is ignored as a whole is one
+    entry: `lib/`."""
+    words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+    names = (os.fsdecode(raw) for raw in shadow.git.output(*words).split(b"\0") if raw)
+    return tuple(name for name in names if _counts(PurePosixPath(name)))
+
+
+def made_since_setup(shadow: Shadow, remade: Collection[str] = (), began_ns: int = 0) -> tuple[str, ...]:
+    """The entries that hold something that was made or changed after the setup; () where there was none.
+
+    :param remade: entries that a run of the tests makes by itself: what it has just written there does not count.
+    :param began_ns: when the newest run of the tests did, in nanoseconds since 1970.
     """
     if (ready := shadow.set_up_ns) is None:
         return ()
-    words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
-    names = (os.fsdecode(raw) for raw in shadow.git.output(*words).split(b"\0") if raw)
-    return tuple(name for name in names if _is_newer(shadow.path, name, ready))
+    return tuple(
+        name
+        for name in ignored_entries(shadow)
+        if any(ready < when and (name not in remade or when < began_ns) for when in _changes(shadow.path, name))
+    )
 
 
-def _is_newer(root: Path, name: str, ready: int) -> bool:
-    """Whether it, or a file in it, was made or changed since; nobody can set the time of that back."""
+def _changes(root: Path, name: str) -> Iterator[int]:
+    """When the files of an entry were changed, in nanoseconds since 1970; nobody can set that back."""
     path = root / name
-    if not _counts(PurePosixPath(name)):
-        return False
     if path.is_symlink() or not path.is_dir():
-        try:
-            return path.lstat().st_ctime_ns > ready
-        except OSError:
-            return False
-    return any(about.st_ctime_ns > ready and _counts(file.relative_to(root)) for file, about in files_below(path))
+        with suppress(OSError):
+            yield path.lstat().st_ctime_ns
+        return
+    for file, about in files_below(path):
+        if _counts(file.relative_to(root)):
+            yield about.st_ctime_ns
 
 
 def _counts(path: PurePosixPath | Path) -> bool:

@@ -65,6 +65,18 @@ def test_what_the_added_runs_took_is_told_and_only_where_they_were_made(project:
     assert "also ran" not in project.swarm("show", "test").stdout
 
 
+def test_what_the_tests_build_by_themselves_calls_for_no_run_of_the_commit_alone(project: Project) -> None:
+    build = f"mkdir -p dist && cp app.py dist/app.py && {PYTEST}\n"
+    flow = FLOW + "  - {id: close, station: code-implementer}\n"
+    more = {"write": {"x.py": "x = 1\n"}, "run": ["sh check.sh"]}
+    files = {"check.sh": build, ".gitignore": "dist/\n", WORK: flow}
+    story = Story([more], files=files, others={"close": [{**more, "write": {"x.py": "x = 2\n"}}]})
+    assert played(project, story, "--until", "close") == ("stopped", set())
+    assert list(evidence(project, "work/test")["extra_runs_ms"]) == ["base"]
+    project.swarm("resume")
+    assert (newest(project).state, evidence(project, "work/tests")["extra_runs_ms"]) == ("succeeded", {})
+
+
 def test_a_criterion_s_name_settles_nothing_else(project: Project) -> None:
     (requirement,) = MATRIX["requirements"]
     named = {**requirement, "id": "R -tests_deleted@work/write -criterion:R@work/test\n!"}

@@ -99,6 +99,7 @@ SKIPPED_FILE = (
 )
 IGNORED = "from lib.sums import total"
 SUMS = "def total(prices):\n    return sum(prices)\n"
+BUILDING = f"mkdir -p lib && cp app.py lib/built.py && {PYTEST}\n"
 IF_THERE = """\
     import os
 
@@ -454,6 +455,18 @@ AT_THE_END: Mapping[str, Story] = {
                 }
             )
         ],
+        blocking=held("not_in_commit@work/test"),
+    ),
+    "what the product needs is hidden where the tests build": Story(
+        [
+            write(
+                {
+                    "app.py": APP.replace("def total(prices):\n    return sum(prices)", IGNORED),
+                    "lib/sums.py": SUMS,
+                }
+            )
+        ],
+        files={".gitignore": "lib/\n", "check.sh": BUILDING},
         blocking=held("not_in_commit@work/test"),
     ),
     "a new test runs only beside what git ignores": Story(

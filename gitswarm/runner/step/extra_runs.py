@@ -24,7 +24,7 @@ from gitswarm.runner.run_worktree import temporary_worktree
 from gitswarm.runner.step.plan import OpenStep
 from gitswarm.runner.step.request import ask_for_names, command_order
 from gitswarm.untrusted import files_below, read_file
-from gitswarm.worktree.provisioning import copy_leftovers
+from gitswarm.worktree.provisioning import copy_leftovers, ignored_entries
 
 _FOREIGN = frozenset({".git", "node_modules", ".venv", "venv"})
 _REPORT_BYTES = 8_000_000
@@ -141,7 +141,8 @@ def _tested(session: Session, step: OpenStep, test: ExtraTest, limit_s: float) -
         if result.status is Result.FAILED:
             return "no time" if result.duration_ms >= order.timeout_s * 1000 else "not possible"
         in_tree = {} if result.report_files else _left_in(place.path, began)
-        return suite_run(session, place.path, result, in_tree)
+        found = suite_run(session, place.path, result, in_tree)
+        return replace(found, leaves=ignored_entries(place)) if test.kind == "base" else found
 
 
 def suite_run(

@@ -36,7 +36,7 @@ def base_to_keep(key: str, run: SuiteRun | Missing) -> BaseTests | None:
     """The results of the base that are stored; None: they may not be kept."""
     if not isinstance(run, SuiteRun) or run.is_red or run.report is None or run.results is None or not run.names_all:
         return None
-    return BaseTests(key=key, asked=run.asked, report=run.report, results=run.results)
+    return BaseTests(key=key, asked=run.asked, report=run.report, results=run.results, leaves=run.leaves)
 
 
 def kept_base(session: Session, state: RunState, key: str) -> SuiteRun | None:
@@ -52,7 +52,9 @@ def kept_base(session: Session, state: RunState, key: str) -> SuiteRun | None:
             except ValueError:
                 continue
             if found.key == key:
-                return SuiteRun(failed=False, report=found.report, results=found.results, asked=found.asked)
+                return SuiteRun(
+                    failed=False, report=found.report, results=found.results, asked=found.asked, leaves=found.leaves
+                )
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import PurePosixPath
 
 from msgspec.structs import replace
@@ -103,7 +104,7 @@ def _gathered(
         return _compared_with(runs, proof, "not needed", without_tree), None
     proof, kept = _with_base(runs, plan, proof, without_tree)
     if may_land:
-        proof = _with_commit(runs, proof, step.place.shadow)
+        proof = _with_commit(runs, proof, step.place.shadow, outcome.result.started_at)
     return replace(proof, extra_runs_ms=runs.took_ms), kept
 
 
@@ -124,11 +125,14 @@ def _with_base(
     return proof, base_to_keep(key, before) if "base" in runs.took_ms else None
 
 
-def _with_commit(runs: ExtraRuns, proof: SuiteRuns, shadow: Shadow) -> SuiteRuns:
+def _with_commit(runs: ExtraRuns, proof: SuiteRuns, shadow: Shadow, began: str) -> SuiteRuns:
     """With what the tests say of the commit alone, where something lies beside it that git ignores and no setup made.
     Where they are worse there, and not beside that, they are run there once more: chance is no cause.
+
+    :param began: when the step's own run did, ISO 8601.
     """
-    leftovers = made_since_setup(shadow)
+    remade = proof.base.leaves if isinstance(proof.base, SuiteRun) else ()
+    leftovers = made_since_setup(shadow, remade, int(datetime.fromisoformat(began).timestamp() * 1e9))
     if not leftovers or compare(proof).passed is not True:
         return proof
     committed = runs.of_commit(())

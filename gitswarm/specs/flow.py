@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -256,21 +257,38 @@ class Flow(Record, dict=True):
         """
         :raises KeyError: the flow has no such step.
         """
-        for index, step in enumerate(self._all):
-            if step.id == step_id:
-                return index
-        raise KeyError(step_id)
+        return self._indexes[step_id]
 
     def has_step(self, step_id: str) -> bool:
-        return any(step.id == step_id for step in self._all)
+        return step_id in self._indexes
 
     def behind(self, step_id: str) -> frozenset[str]:
         """The steps that come after it in the file, and the closing tests."""
         return frozenset(step.id for step in self._all[self.index(step_id) + 1 :])
 
-    @property
+    @cached_property
     def _all(self) -> tuple[Step, ...]:
         return (*self.steps, *self.closing_tests)
+
+    @cached_property
+    def _indexes(self) -> Mapping[str, int]:
+        """By id, where each is; of two with one id the first."""
+        return {step.id: index for index, step in reversed([*enumerate(self._all)])}
+
+    @cached_property
+    def _joins(self) -> Mapping[str, Step]:
+        """By the id of a step that is joined."""
+        joins = [(step, step.routing) for step in reversed(self.steps) if isinstance(step.routing, Join)]
+        return {name: step for step, routing in joins for name in routing.join_from}
+
+    @cached_property
+    def critics(self) -> Mapping[str, tuple[Step, ...]]:
+        """By id, the steps that send the flow back to this one."""
+        found: dict[str, tuple[Step, ...]] = {}
+        for step in self.steps:
+            if isinstance(step.routing, Microloop):
+                found[step.routing.loop_target] = (*found.get(step.routing.loop_target, ()), step)
+        return found
 
     def following(self, step_id: str) -> str | None:
         """Where the step leads when nothing sends it elsewhere; None ends the flow."""
@@ -297,8 +315,7 @@ class Flow(Record, dict=True):
     def join_of(self, step_id: str) -> Step | None:
         """The join that a fork, or one of its targets, leads to; None for any other step."""
         routing = self.step(step_id).routing
-        wanted = routing.fork_targets[0] if isinstance(routing, Fork) else step_id
-        return next((s for s in self.steps if isinstance(s.routing, Join) and wanted in s.routing.join_from), None)
+        return self._joins.get(routing.fork_targets[0] if isinstance(routing, Fork) else step_id)
 
     def loop_body(self, step_id: str) -> frozenset[str]:
         """Steps of the loop that `step_id` closes: from the earliest step it jumps back to, to itself.

@@ -85,9 +85,7 @@ def template_id(flow: Flow, step: Step) -> str:
 
 def critics_of(flow: Flow, step: Step) -> tuple[Step, ...]:
     """Steps that send the flow back to this one."""
-    return tuple(
-        other for other in flow.steps if isinstance(other.routing, Microloop) and other.routing.loop_target == step.id
-    )
+    return flow.critics.get(step.id, ())
 
 
 def loop_variables(flow: Flow, step: Step) -> Mapping[str, str]:

@@ -225,9 +225,10 @@ def _targets(step: Step, here: Location) -> Iterator[tuple[Location, str]]:
 
 def _target_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
     names = [step.id for step in flow.steps]
+    known = set(names)
     for index, step in enumerate(flow.steps):
         for location, target in _targets(step, ("steps", index, "routing")):
-            if target not in names:
+            if target not in known:
                 near = did_you_mean(target, names)
                 key = next(part for part in reversed(location) if isinstance(part, str))
                 yield source.problem(location, f"{key}: no step '{target}' in this flow{near}")
@@ -239,15 +240,12 @@ def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
         if flow.index(loop.loop_target) > index:
             location: Location = ("steps", index, "routing", "loop_target")
             yield source.problem(location, f"'{step.id}' loops to '{loop.loop_target}', which comes after it")
-    bodies = [(index, flow.loop_body(step.id)) for index, step in enumerate(flow.steps)]
-    for index, body in bodies:
-        for other, other_body in bodies[index + 1 :]:
-            if body & other_body and not body <= other_body:
-                yield source.problem(
-                    ("steps", other, "routing"),
-                    f"the loop of '{flow.steps[other].id}' starts inside the loop of "
-                    f"'{flow.steps[index].id}': loops may nest, not cross",
-                )
+    for index, other in _crossed_loops(flow):
+        yield source.problem(
+            ("steps", other, "routing"),
+            f"the loop of '{flow.steps[other].id}' starts inside the loop of "
+            f"'{flow.steps[index].id}': loops may nest, not cross",
+        )
     for index, step in enumerate(flow.steps):
         following = flow.following(step.id)
         if following is not None and flow.index(following) <= index:
@@ -255,6 +253,23 @@ def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
                 ("steps", index, "routing", "next"),
                 f"'{step.id}' leads back to '{following}' without a limit: only loops may go back",
             )
+
+
+def _crossed_loops(flow: Flow) -> list[tuple[int, int]]:
+    """Each loop with a later one that begins within it: the indexes of the steps that close them."""
+    starts = {index: index - len(body) + 1 for index, body in _bodies(flow)}
+    return sorted(
+        (index, other)
+        for other, start in starts.items()
+        for index in range(start, other)
+        if starts.get(index, start) < start
+    )
+
+
+def _bodies(flow: Flow) -> list[tuple[int, frozenset[str]]]:
+    """The loops, by the index of the step that closes each."""
+    found = ((index, flow.loop_body(step.id)) for index, step in enumerate(flow.steps))
+    return [(index, body) for index, body in found if body]
 
 
 def _fork_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
@@ -269,8 +284,9 @@ def _fork_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
     if any(len(set(fork.fork_targets)) < len(fork.fork_targets) for _index, _step, fork in forks):
         return
     yield from _other_entries(flow, source)
+    bodies = _bodies(flow) if forks else []
     for _index, step, fork in forks:
-        yield from _crossing_loops(flow, source, step, fork)
+        yield from _crossing_loops(flow, source, bodies, step, fork)
 
 
 def _problems_of_targets(flow: Flow, source: YamlSource, index: int, step: Step, fork: Fork) -> Iterator[str]:
@@ -333,14 +349,16 @@ def _other_entries(flow: Flow, source: YamlSource) -> Iterator[str]:
                 yield source.problem(location, what)
 
 
-def _crossing_loops(flow: Flow, source: YamlSource, fork: Step, routing: Fork) -> Iterator[str]:
+def _crossing_loops(
+    flow: Flow, source: YamlSource, bodies: Sequence[tuple[int, frozenset[str]]], fork: Step, routing: Fork
+) -> Iterator[str]:
     join = flow.join_of(fork.id)
     if join is None:
         return
     inside = {fork.id, *routing.fork_targets}
-    for index, step in enumerate(flow.steps):
-        body = flow.loop_body(step.id)
-        whole = inside | {join.id}
+    whole = inside | {join.id}
+    for index, body in bodies:
         if body & inside and not whole <= body:
-            what = f"the loop of '{step.id}' cuts the fork '{fork.id}': it has to hold all of it, its join included"
+            loop = f"the loop of '{flow.steps[index].id}'"
+            what = f"{loop} cuts the fork '{fork.id}': it has to hold all of it, its join included"
             yield source.problem(("steps", index, "routing"), what)

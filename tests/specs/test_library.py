@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from gitswarm.errors import NotFoundError, SpecError
@@ -351,3 +353,29 @@ def test_a_station_may_have_tools_that_nobody_here_knows() -> None:
     line = "tools: [Task, mcp__bsh, mcp__tickets__read, Frobnicate, LSP]"
     text = STATION.format(id="own") + line
     assert load_library(bundled("flows"), {".swarm/flows/stations/own.yaml": text}).station("own").station.tools
+
+
+def test_a_flow_of_twice_the_steps_is_twice_the_work() -> None:
+    def work(pairs: int) -> int:
+        """Calls that it takes to find a flow of so many authors and critics sound."""
+        steps = "".join(
+            f"  - {{id: w{n}, station: code-implementer}}\n"
+            f"  - {{id: c{n}, station: code-critic, routing: {{kind: microloop, loop_target: w{n}}}}}\n"
+            for n in range(pairs)
+        )
+        found, calls = library(f"id: hello\nsteps:\n{steps}"), 0
+
+        def count(*_event: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        sys.setprofile(count)
+        try:
+            checked_flow(found, "hello")
+            refuse_unreachable(found, "hello")
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    work(1)  # what is read once for all
+    assert work(200) < 2.2 * work(100)

@@ -93,7 +93,13 @@ class CommandsSection(Record):
             raise MistakesError([Mistake(("tests",), f"'{taken}' is the name of a command already")])
 
 
-Folder = Annotated[str, Meta(pattern=r"^(?!/)(?!(.*/)?\.\.?(/|$))[^\n]*[^\n/]/?$")]
+Folder = Annotated[
+    str,
+    form(
+        r"(?!/)(?!(.*/)?\.\.?(/|$))[^\n]*[^\n/]/?",
+        "'{given}' is no folder of the repository: apps/shop, from its top",
+    ),
+]
 
 
 class WorktreeSection(Record):

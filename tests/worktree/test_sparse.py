@@ -146,4 +146,4 @@ def test_an_agent_that_has_git_hold_everything_deletes_nothing(many: Project, na
 def test_what_is_no_folder_below_the_top_is_refused(project: Project, path: str) -> None:
     project.commit({".swarm/config.yaml": f"worktree: {{paths: ['{path}']}}\n"})
     refused = ask(project, "start", "check")
-    assert (refused.code, "worktree.paths.0" in refused.stderr) == (1, True)
+    assert (refused.code, f"worktree.paths.0: '{path}' is no folder of the repository" in refused.stderr) == (1, True)

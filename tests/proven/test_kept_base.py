@@ -57,6 +57,12 @@ def ran_on(project: Project) -> list[str]:
     return Path(project.env["HOME"], "counted").read_text(encoding="utf-8").split()
 
 
+def test_what_the_tests_reported_is_read_and_gone_when_the_run_has_ended(project: Project) -> None:
+    begin(project)
+    assert len(ran_on(project)) > 1
+    assert list((project.root / ".git/swarm/sessions").glob("*/*")) == []
+
+
 def test_a_resume_does_not_test_the_base_again(project: Project) -> None:
     begin(project, "--until", "test")
     project.swarm("resume", newest(project).run)

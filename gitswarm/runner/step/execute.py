@@ -41,6 +41,7 @@ from gitswarm.runner.step.unfinished import (
 )
 from gitswarm.runner.stored import route_event
 from gitswarm.safety.sandbox.walls import watched
+from gitswarm.untrusted import remove_tree
 from gitswarm.worktree import snapshot
 
 
@@ -142,6 +143,9 @@ def close_step(session: Session, step: OpenStep) -> None:
     session.inbox.delete([event.origin for event in step.journal.events if event.origin is not None])
     step.journal.delete()
     remove_copies(session, copies_of(step.plan))
+    order = step.request.command
+    if order is not None and order.reports is not None:
+        remove_tree(order.reports)
 
 
 def _first_events(plan: StepPlan, sandbox: str) -> list[Event]:

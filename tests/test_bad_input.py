@@ -548,8 +548,9 @@ def test_a_flow_that_is_not_utf_8_is_named_with_its_line(project: Project) -> No
     path.parent.mkdir(parents=True)
     path.write_bytes(b"id: one\ntitle: caf\xe9\n")
     lines = refused(project, "flows", "validate").splitlines()
-    assert lines[0] == f"git-swarm: {path}:2: not UTF-8 text"
-    assert lines[1].startswith(f"hint: iconv -f latin1 -t utf-8 {path}")
+    name = ".swarm/flows/one.yaml"
+    how = f"iconv -f latin1 -t utf-8 {name}, if it is Latin-1"
+    assert lines[0] == f"git-swarm: {name}:2: not UTF-8 text ({how})"
 
 
 def test_a_task_that_is_not_utf_8_is_refused(project: Project) -> None:
@@ -645,3 +646,58 @@ def test_a_handoff_without_a_summary_ends_a_run_as_any_other(project: Project) -
     script = project.script("steps: {load_context: {envelope: {status: BLOCKED}}}\n")
     project.swarm("start", "build", "--script", script, code=5)
     assert "undone     build/load_context:" in project.swarm("rollback", "0").stdout
+
+
+def test_a_run_that_is_typed_as_an_argument_becomes_an_option(two_runs: tuple[Project, list[str]]) -> None:
+    project, runs = two_runs
+    for command in ("fork", "rollback", "skip"):
+        lines = refused(project, command, "look", runs[0], code=2).splitlines()
+        assert lines[-1] == f"hint: git swarm {command} look --run {runs[0]}"
+
+
+def test_an_empty_query_is_refused(two_runs: tuple[Project, list[str]]) -> None:
+    project, _runs = two_runs
+    for query in ("", " ;\n"):
+        assert refused(project, "db", "query", query, code=2).splitlines()[0] == "git-swarm: the query is empty"
+
+
+def test_a_line_that_no_file_of_a_run_has(two_runs: tuple[Project, list[str]]) -> None:
+    project, _runs = two_runs
+    script = project.script('{"steps": {"look": {"write": {"only-there.txt": "1\\n2\\n"}}}}')
+    project.swarm("start", "hello", "--script", script)
+    lines = refused(project, "why", "only-there.txt:99").splitlines()
+    assert lines[0].startswith("git-swarm: only-there.txt has 2 lines in ")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("id: hello\n~: 1\n", "2: a key is null: it needs a name, or quotes", id="null"),
+        pytest.param(
+            "id: hello\nsteps:\n  - {id: a, station: fixer, next: a}\n",
+            "3: unknown key 'steps.0.next' (it belongs below 'routing')",
+            id="next beside station",
+        ),
+        pytest.param(
+            b"id: hello\ntitle: caf\xe9\n",
+            f"2: not UTF-8 text (iconv -f latin1 -t utf-8 {FLOW_FILE}, if it is Latin-1)",
+            id="not UTF-8",
+        ),
+    ],
+)
+def test_a_wrong_file_says_what_is_wrong_and_hides_no_other(
+    project: Project, text: str | bytes, problem: str
+) -> None:
+    project.write({FLOW_FILE: text})
+    lines = refused(project, "flows", "validate", "hello").splitlines()
+    assert lines[0] == f"git-swarm: {FLOW_FILE}:{problem}"
+    assert ask(project, "flows", "validate", "build").code == 0
+    listed = ask(project, "flows", "list")
+    assert (listed.code, "hello" in listed.stdout, "build" in listed.stdout) == (0, True, True)
+
+
+def test_of_many_mistakes_the_first_stay_in_sight(project: Project) -> None:
+    steps = "".join(f"  - {{id: A{n}, station: fixer}}\n" for n in range(300))
+    project.write({FLOW_FILE: f"id: hello\nsteps:\n{steps}"})
+    lines = refused(project, "flows", "validate", "hello").splitlines()
+    assert (len(lines), lines[-2]) == (42, "git-swarm: and 260 more")

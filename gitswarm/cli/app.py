@@ -108,6 +108,10 @@ def command_function(command: Command) -> Callable[..., None]:
     return function
 
 
+_MOST_PROBLEMS = 40
+"""Lines about files that a person wrote: with more, the first is out of sight."""
+
+
 def _fail(error: Exception, arguments: list[str]) -> int:
     """Explains an error, without secrets; the exit code."""
     expected = _expected(error)
@@ -121,7 +125,11 @@ def _fail(error: Exception, arguments: list[str]) -> int:
 
         continues = next(iter(getattr(error, "__notes__", ())), None)
         hint = hint.replace(AGAIN, continues or shlex.join(["git", "swarm", *arguments]))
-    complain(_discreet(expected.message), hint or usual)
+    message = expected.message
+    if isinstance(expected, SpecError) and len(expected.problems) > _MOST_PROBLEMS:
+        more = len(expected.problems) - _MOST_PROBLEMS
+        message = "\n".join([*expected.problems[:_MOST_PROBLEMS], f"and {more} more"])
+    complain(_discreet(message), hint or usual)
     return expected.exit_code
 
 

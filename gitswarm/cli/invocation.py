@@ -121,7 +121,7 @@ def placement(config: Config) -> Placement:
 
 def library_here() -> Library:
     """What is bundled, and what lies in the checkout that we stand in; outside of a repository only the bundled."""
-    from gitswarm.specs.library import USER_FOLDERS, load_library
+    from gitswarm.specs.library import SUFFIXES, USER_FOLDERS, load_library
 
     user: dict[str, str] = {}
     try:
@@ -131,7 +131,9 @@ def library_here() -> Library:
     if checkout is not None:
         for path in sorted(path for folder in USER_FOLDERS for path in (checkout / folder).rglob("*")):
             if path.is_file():
-                user[path.relative_to(checkout).as_posix()] = read_text(str(path))
+                # What is no UTF-8 is found when that file is parsed, and spoils no other.
+                errors = "surrogateescape" if path.suffix in SUFFIXES else "strict"
+                user[path.relative_to(checkout).as_posix()] = read_text(str(path), errors=errors)
     return load_library(bundled("flows"), user, config_here().commands.tests)
 
 
@@ -146,13 +148,14 @@ def problems_of(checks: Iterable[Callable[[], object]]) -> list[str]:
     return list(dict.fromkeys(problems))
 
 
-def read_text(path: str, again: str = "") -> str:
+def read_text(path: str, again: str = "", errors: str = "strict") -> str:
     """
+    :param errors: what becomes of bytes that are no UTF-8, as `bytes.decode` has it.
     :param again: the command to type with another file; "": a look at the folder.
     :raises NotFoundError: the file cannot be read.
     """
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8", errors=errors)
     except FileNotFoundError as error:
         raise NotFoundError(
             _missing(Path(path)), hint=again or f"ls {shlex.quote(str(Path(path).parent))}"

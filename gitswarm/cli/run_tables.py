@@ -57,9 +57,12 @@ def query(
     as_json: JsonFlag = False,
 ) -> None:
     """Query all runs in SQL; the projection is brought up to date first."""
+    text = sys.stdin.read() if sql == "-" else sql
+    if not text.strip("; \t\n"):
+        raise UsageError("the query is empty", hint='git swarm db query "show tables"   (columns: "describe steps")')
     projection = Projection(reader_here())
     with projection.opened(live=live) as ask:
-        answer = ask(sys.stdin.read() if sql == "-" else sql)
+        answer = ask(text)
     tell_notes(projection)
     if as_json:
         out_json(plain_rows(answer))
@@ -113,15 +116,16 @@ def plain(value: object, kind: str = "") -> JsonValue:
     return found
 
 
-def cells(rows: Sequence[Sequence[object]]) -> list[list[str]]:
-    """The rows as text."""
-    return [[_cell(value) for value in row] for row in rows]
+def cells(rows: Sequence[Sequence[object]], nothing: str = "NULL") -> list[list[str]]:
+    """The rows as text.
+
+    :param nothing: in the place of a value that is not there.
+    """
+    return [[nothing if value is None else _cell(value) for value in row] for row in rows]
 
 
 def _cell(value: object) -> str:
     match value:
-        case None:
-            return "NULL"
         case bool():
             return str(value).lower()
         case float() | Decimal():
@@ -194,7 +198,7 @@ def _show_statistics(ask: Ask, count: int) -> None:
         answer = ask(query)
         if answer.rows:
             out(f"\n{title}" + (f" ({_SHOWN} of {len(answer.rows)})" if len(answer.rows) > _SHOWN else ""))
-            table(answer.names, cells(answer.rows[:_SHOWN]))
+            table(answer.names, cells(answer.rows[:_SHOWN], nothing="-"))
 
 
 def _share(answer: QueryResult) -> dict[str, JsonValue]:

@@ -18,6 +18,7 @@ from gitswarm.errors import UsageError
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 _NEGATIVE = re.compile(r"-\d+([.]\d+)?")
+_EXTRA = re.compile(r"got unexpected extra argument(?:\(s\))? \((\S+)\)")
 _PARSER_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 """The base of the errors about a line."""
 
@@ -39,6 +40,7 @@ def call(function: Callable[..., None], name: str, line: Sequence[str]) -> NoRet
         raise SystemExit(1) from None
     except _PARSER_ERROR as error:
         message, hint = _refusal(error, name, line)
+        hint = _as_option(function, name, line, message) or hint
         raise UsageError(message, hint=hint) from error
     raise SystemExit(code if isinstance(code, int) else 0)
 
@@ -58,6 +60,16 @@ def _refusal(error: Exception, name: str, line: Sequence[str]) -> tuple[str, str
     examples = EXAMPLES.get(name.removeprefix(f"{NAME} "), ())
     is_missing = message.startswith("Missing") and examples
     return f"{message[:1].lower()}{message[1:]}", examples[0] if is_missing else f"{name} -h"
+
+
+def _as_option(function: Callable[..., None], name: str, line: Sequence[str], message: str) -> str:
+    """What to type for a run that was given as one more argument; "": it was something else."""
+    found = _EXTRA.fullmatch(message)
+    takes_run = any("--run" in each.names for each in parameters(function) if isinstance(each.marker, Option))
+    if found is None or not takes_run or "--run" in line or line.count(found[1]) != 1:
+        return ""
+    others = [word for word in line if word != found[1]]
+    return shlex.join([*name.split(), *others, "--run", found[1]])
 
 
 def _examples(name: str) -> str:

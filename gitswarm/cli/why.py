@@ -82,7 +82,10 @@ def lines_of(
     try:
         return origins(repository, repository.resolve("HEAD"), path, line)
     except NotFoundError:
-        runs = [layout for layout in all_runs(repository) if _has(repository, layout, path, line)]
+        files = [layout for layout in all_runs(repository) if _has(repository, layout, path, None)]
+        runs = [layout for layout in files if _has(repository, layout, path, line)]
+        if not runs and files and not _is_in_head(repository, path):
+            return origins(repository, files[0].branch, path, line)  # which says how many lines it has
         if not runs:
             raise
     where = file if line is None else f"{file}:{line}"
@@ -114,6 +117,10 @@ def _has(repository: RepositoryReader, layout: RunLayout, path: str, line: int |
     tip = repository.refs.read(layout.branch)
     content = repository.objects.file(repository.objects.commit(tip).tree, path) if tip is not None else None
     return content is not None and (line or 0) <= len(content.splitlines())
+
+
+def _is_in_head(repository: RepositoryReader, path: str) -> bool:
+    return repository.objects.file(repository.objects.commit(repository.resolve("HEAD")).tree, path) is not None
 
 
 def show_lines(repository: RepositoryReader, found: Sequence[Origin]) -> None:

@@ -171,7 +171,9 @@ class _Conversion:
         words = [*([kind.tag_field] if kind.tag_field else []), *(each.encode_name for each in kind.fields)]
         wrong = [name for name in given if name not in words] if kind.forbid_unknown_fields else []
         for name in wrong:
-            what = f"unknown key{did_you_mean(str(name), words)}"
+            inside = [each.encode_name for each in kind.fields if name in _words_of(each.type)]
+            where = f" (it belongs below '{inside[0]}')" if len(inside) == 1 else did_you_mean(str(name), words)
+            what = f"unknown key{where}"
             self.mistakes.append(Mistake((*location, name), what, "unknown"))
         return {nearest(str(name), words) for name in wrong}
 
@@ -299,6 +301,18 @@ _READERS: Mapping[type[kinds.Type], Callable[[_Conversion, Any, Any, Location], 
     kinds.BoolType: _Conversion.switch,
     kinds.StrType: _Conversion.text,
 }
+
+
+def _words_of(kind: kinds.Type) -> set[str | None]:
+    """The keys that a record may have, or any of those that a value may be."""
+    match kind:
+        case kinds.Metadata():
+            return _words_of(kind.type)
+        case kinds.UnionType():
+            return {word for each in kind.types for word in _words_of(each)}
+        case kinds.StructType():
+            return {kind.tag_field, *(each.encode_name for each in kind.fields)} - {None}
+    return set()
 
 
 def _has_form(kind: kinds.Type, given: str) -> bool:

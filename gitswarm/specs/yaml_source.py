@@ -20,13 +20,16 @@ from gitswarm.records.mistakes import Location, Mistake, MistakesError
 from gitswarm.records.record import Record
 
 _MOST_VALUES = 50_000
-_STRING, _SEQUENCE, _MAPPING = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
+_STRING, _SEQUENCE, _MAPPING, _NULL = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map", "null"))
 _TIMESTAMP, *_OTHERS = (f"tag:yaml.org,2002:{kind}" for kind in ("timestamp", "binary", "set", "omap", "pairs"))
 _NOT_IN_JSON = (_TIMESTAMP, *_OTHERS)
 _MOST = 2**64
 """Beyond it a whole number does not fit into what is stored."""
 _PLAIN_KEYS = (_STRING, *(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float")))
 _HALF_LETTER = lazy_re("[\ud800-\udfff]")
+
+_BYTES = frozenset(map(chr, range(0xDC80, 0xDD00)))
+"""What `surrogateescape` makes of bytes that are no UTF-8."""
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -88,7 +91,12 @@ def parse_yaml(name: str, text: str) -> YamlSource:
     except yaml.reader.ReaderError as error:
         raise _not_yaml(name, text.count("\n", 0, error.position) + 1, str(error.reason)) from error
     except UnicodeEncodeError as error:
-        raise _not_yaml(name, text.count("\n", 0, error.start) + 1, "half a character (a lone surrogate)") from error
+        line = text.count("\n", 0, error.start) + 1
+        if text[error.start] in _BYTES:
+            raise SpecError(
+                [f"{name}:{line}: not UTF-8 text (iconv -f latin1 -t utf-8, if it is Latin-1)"]
+            ) from error
+        raise _not_yaml(name, line, "half a character (a lone surrogate)") from error
     except RecursionError as error:
         raise _not_yaml(name, 1, "nested too deeply") from error
 
@@ -142,6 +150,8 @@ class _Reader(Struct):
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else str(key_node)
         here = (*location, key)
         line = key_node.start_mark.line + 1
+        if key_node.tag == _NULL:
+            raise SpecError([f"{self.name}:{line}: a key is null: it needs a name, or quotes"])
         if here in self.lines:
             raise SpecError([f"{self.name}:{line}: the key '{key}' is here twice"])
         self.lines[here] = line

@@ -93,9 +93,8 @@ def parse_yaml(name: str, text: str) -> YamlSource:
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         if text[error.start] in _BYTES:
-            raise SpecError(
-                [f"{name}:{line}: not UTF-8 text (iconv -f latin1 -t utf-8, if it is Latin-1)"]
-            ) from error
+            how = f"iconv -f latin1 -t utf-8 {name}, if it is Latin-1"
+            raise SpecError([f"{name}:{line}: not UTF-8 text ({how})"]) from error
         raise _not_yaml(name, line, "half a character (a lone surrogate)") from error
     except RecursionError as error:
         raise _not_yaml(name, 1, "nested too deeply") from error

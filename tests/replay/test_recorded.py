@@ -375,4 +375,4 @@ def test_a_step_is_executed_again_by_another_engine(project: Project) -> None:
     assert [line.split() for line in shown if line.startswith("step ")] == [["step", "f/a", "f/a"]]
     # Of a fork, a fork is what makes it real.
     asked = project.swarm("fork", "a@1", "--run", run, "--engine", "gemini", "--mode", "stub", "--until", "b").stderr
-    assert f"git swarm fork 1 --run {run} --mode cli" in " ".join(asked.split())
+    assert f"git swarm fork 1 --run {run} --engine gemini --mode cli" in " ".join(asked.split())

@@ -675,7 +675,7 @@ def test_a_line_that_no_file_of_a_run_has(two_runs: tuple[Project, list[str]]) -
         pytest.param("id: hello\n~: 1\n", "2: a key is null: it needs a name, or quotes", id="null"),
         pytest.param(
             "id: hello\nsteps:\n  - {id: a, station: fixer, next: a}\n",
-            "3: unknown key 'steps.0.next' (it belongs below 'routing')",
+            "3: unknown key 'steps.0.next' (did you mean 'routing.next'?)",
             id="next beside station",
         ),
         pytest.param(

@@ -172,7 +172,8 @@ class _Conversion:
         wrong = [name for name in given if name not in words] if kind.forbid_unknown_fields else []
         for name in wrong:
             inside = [each.encode_name for each in kind.fields if name in _words_of(each.type)]
-            where = f" (it belongs below '{inside[0]}')" if len(inside) == 1 else did_you_mean(str(name), words)
+            below = f" (did you mean '{inside[0]}.{name}'?)" if len(inside) == 1 else ""
+            where = below or did_you_mean(str(name), words)
             what = f"unknown key{where}"
             self.mistakes.append(Mistake((*location, name), what, "unknown"))
         return {nearest(str(name), words) for name in wrong}

@@ -700,4 +700,4 @@ def test_of_many_mistakes_the_first_stay_in_sight(project: Project) -> None:
     steps = "".join(f"  - {{id: A{n}, station: fixer}}\n" for n in range(300))
     project.write({FLOW_FILE: f"id: hello\nsteps:\n{steps}"})
     lines = refused(project, "flows", "validate", "hello").splitlines()
-    assert (len(lines), lines[-2]) == (42, "git-swarm: and 260 more")
+    assert (len(lines), lines[-2]) == (42, f"git-swarm: {FLOW_FILE}: and 260 more")

@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -109,7 +109,20 @@ def command_function(command: Command) -> Callable[..., None]:
 
 
 _MOST_PROBLEMS = 40
-"""Lines about files that a person wrote: with more, the first is out of sight."""
+"""Lines about one file that a person wrote: with more, the first is out of sight."""
+
+
+def _in_sight(problems: list[str]) -> Iterator[str]:
+    """The first ones of each file, and how many more it has."""
+    counts: dict[str, int] = {}
+    for problem in problems:
+        file = problem.partition(":")[0]
+        counts[file] = counts.get(file, 0) + 1
+        if counts[file] <= _MOST_PROBLEMS:
+            yield problem
+    yield from (
+        f"{file}: and {count - _MOST_PROBLEMS} more" for file, count in counts.items() if count > _MOST_PROBLEMS
+    )
 
 
 def _fail(error: Exception, arguments: list[str]) -> int:
@@ -125,10 +138,7 @@ def _fail(error: Exception, arguments: list[str]) -> int:
 
         continues = next(iter(getattr(error, "__notes__", ())), None)
         hint = hint.replace(AGAIN, continues or shlex.join(["git", "swarm", *arguments]))
-    message = expected.message
-    if isinstance(expected, SpecError) and len(expected.problems) > _MOST_PROBLEMS:
-        more = len(expected.problems) - _MOST_PROBLEMS
-        message = "\n".join([*expected.problems[:_MOST_PROBLEMS], f"and {more} more"])
+    message = "\n".join(_in_sight(expected.problems)) if isinstance(expected, SpecError) else expected.message
     complain(_discreet(message), hint or usual)
     return expected.exit_code
 

@@ -280,7 +280,7 @@ def with_entry(text: str, path: Sequence[str], value: Any) -> str:
     :param path: of keys; mappings that are missing come with it.
     :raises SpecError: the text is written in a way that cannot be changed like that.
     """
-    wanted = _copied(_data(text), path)
+    wanted = _copied((yaml.safe_load(text) or {}), path)
     here = wanted
     for part in path[:-1]:
         here = here.setdefault(part, {})
@@ -304,7 +304,7 @@ def without_entry(text: str, path: Sequence[str]) -> str:
     _mapping, _found, rest = _deepest(text, path)
     if rest or not path:
         raise NotFoundError(f"'{'.'.join(path)}' is not set there", hint="git swarm config")
-    wanted = _copied(_data(text), path)
+    wanted = _copied((yaml.safe_load(text) or {}), path)
     around = [wanted]
     for part in path[:-1]:
         around.append(around[-1][part])
@@ -386,10 +386,6 @@ def _content_end(text: str, entry: _Entry) -> int:
     return max(len(text[:end].rstrip()), key.end_mark.index)
 
 
-def _data(text: str) -> Any:
-    return yaml.safe_load(text) or {}
-
-
 def _copied(data: Any, path: Sequence[str]) -> Any:
     """A copy with mappings of its own along a path; what is no mapping there makes way for one."""
     if not path or not isinstance(data, dict):
@@ -399,6 +395,6 @@ def _copied(data: Any, path: Sequence[str]) -> Any:
 
 def _checked(new: str, wanted: Any) -> str:
     with contextlib.suppress(yaml.YAMLError):
-        if _data(new) == wanted:
+        if (yaml.safe_load(new) or {}) == wanted:
             return new
     raise SpecError(["this file is written in a way that cannot be edited automatically"], hint="edit it by hand")

@@ -24,12 +24,12 @@ from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.kept_promises import (
     artifact_findings,
     content_after,
+    left_open,
     met_commands,
     says_something,
     step_concern,
     unmet_commands,
 )
-from gitswarm.runner.step.left_open import left_open
 from gitswarm.runner.step.plan import StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import artifact_problems, dropped_criteria, owes_criteria
 from gitswarm.runner.step.test_steps import is_test_step

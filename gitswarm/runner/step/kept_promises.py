@@ -1,4 +1,5 @@
-"""What a station promised and did not keep: artifacts in RUN_BASE, and commands that it has to run.
+"""What a station promised and did not keep: artifacts in RUN_BASE, and commands that it has to run. What critics and
+joins leave open.
 
 Nothing is run for it. A command that was not seen is a warning, until a command step on the same code shows it.
 """
@@ -9,20 +10,22 @@ from collections.abc import Iterator, Mapping
 
 from gitswarm.evidence.observed_command import EDITING_TOOLS, observe_command
 from gitswarm.evidence.verdict import any_means
+from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.evidence import Concern, Evidence, concern_id
 from gitswarm.records.execution import TEST, Status
 from gitswarm.records.run_spec import FrozenSettings
-from gitswarm.records.text import listed
+from gitswarm.records.text import listed, shorten
 from gitswarm.records.worklists import AC_STATUS
 from gitswarm.routing.conditions import evaluate
+from gitswarm.routing.forks import unmet
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.step.plan import StepOutcome, StepPlan
 from gitswarm.runner.step.read_artifacts import tree_at_entry
 from gitswarm.runner.step.test_steps import is_test_step
-from gitswarm.runner.stored import evidence_of
-from gitswarm.specs.flow import ShellCommand, Step
+from gitswarm.runner.stored import branch_of, evidence_of, joined
+from gitswarm.specs.flow import Join, ShellCommand, Step
 from gitswarm.specs.station import CommandCheck, promised_artifacts
 
 _JUDGING = frozenset({"critic", "verification"})
@@ -163,3 +166,22 @@ def _calls(settings: FrozenSettings, step: Step, name: str) -> bool:
     if isinstance(step.command, ShellCommand):
         return step.command.run == settings.commands.get(name)
     return step.command == name
+
+
+_COLUMNS = 200
+
+
+def left_open(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
+    """A person who stands in for the step leaves nothing. A BLOCKED critic waits for its answer."""
+    if plan.execution.agent == HUMAN:
+        return
+    loop, envelope, routing, joins = outcome.loop, outcome.envelope, plan.step.routing, plan.joins
+    if loop is not None and not loop.again and not loop.content and envelope.status is not Status.BLOCKED:
+        said = "; ".join(envelope.concerns) or envelope.summary
+        fact = f"{envelope.status} ({loop.reason}): {shorten(said, _COLUMNS)}"
+        yield step_concern(plan, "critic_open", fact, envelope.concerns, blocking=False)
+    if isinstance(routing, Join) and joins is not None and not joins.is_met:
+        branches = joined(plan.before, plan.flow, plan.step)
+        names = unmet(routing, {name: branch_of(record) for name, record in branches.items()})
+        what = ", ".join(f"{name} {joins.statuses[name]}" for name in names)
+        yield step_concern(plan, "join_open", f"{joins.reason} ({what})", names, blocking=False)

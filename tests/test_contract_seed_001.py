@@ -261,7 +261,9 @@ def test_a_run_that_ends_by_itself_was_asked_by_nobody(navigated: Told) -> None:
 
 def documented() -> dict[str, str]:
     """Kind → what the table says of its payload."""
-    rows = re.findall(r"^\| (`\w+`(?:[,;] `\w+`)*) \| (.+) \|$", DOC.split("\n## Events")[1], re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`\w+`(?:[,;] `\w+`)*) \| (.+) \|$", DOC.split("\n## Events")[1].split("\n## ")[0], re.MULTILINE
+    )
     return {kind: payload for kinds, payload in rows for kind in re.findall(r"\w+", kinds)}
 
 

@@ -263,7 +263,7 @@ def _not_in_commit(judged: ComparisonIndex) -> Iterator[ProofFinding]:
             fact = f"{what}; they pass beside {files}, which git ignores"
             yield finding("not_in_commit", names, fact, blocking=blocking)
         else:
-            fact = f"{what}, also beside what git ignores: worktree.setup may not install what they need"
+            fact = f"{what}: worktree.setup may not install what they need"
             yield finding("not_compared", names, fact)
 
 

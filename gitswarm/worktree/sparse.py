@@ -1,7 +1,7 @@
 """Sparse worktrees: what of a commit is written out, by the user's own patterns or by `worktree.paths`.
 
-Patterns are a file of the worktree. That git heeds ours is said in each call of ours: in the configuration it would
-be a line in the user's.
+Patterns are a file of the worktree. Each call of ours has git heed them by an option: as configuration that would be
+a line in the user's.
 """
 
 from __future__ import annotations

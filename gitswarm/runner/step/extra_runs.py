@@ -1,4 +1,4 @@
-"""Test runs beside that of a test step, each in a fresh checkout, and what a run of the tests said."""
+"""Test runs beside that of a test step, each in a fresh checkout, and how the output of a test command is read."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _tested(session: Session, step: OpenStep, test: ExtraTest, limit_s: float) -
 def suite_run(
     session: Session, root: Path, result: StepResult, in_tree: Mapping[str, bytes] = MappingProxyType({})
 ) -> SuiteRun:
-    """What a test command said.
+    """The results of a test command.
 
     :param root: where it ran.
     :param in_tree: reports that it left there; they count where none came as asked.

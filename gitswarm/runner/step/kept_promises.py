@@ -177,8 +177,8 @@ def left_open(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
         return
     loop, envelope, routing, joins = outcome.loop, outcome.envelope, plan.step.routing, plan.joins
     if loop is not None and not loop.again and not loop.content and envelope.status is not Status.BLOCKED:
-        said = "; ".join(envelope.concerns) or envelope.summary
-        fact = f"{envelope.status} ({loop.reason}): {shorten(said, _COLUMNS)}"
+        remarks = "; ".join(envelope.concerns) or envelope.summary
+        fact = f"{envelope.status} ({loop.reason}): {shorten(remarks, _COLUMNS)}"
         yield step_concern(plan, "critic_open", fact, envelope.concerns, blocking=False)
     if isinstance(routing, Join) and joins is not None and not joins.is_met:
         branches = joined(plan.before, plan.flow, plan.step)

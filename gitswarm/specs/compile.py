@@ -36,6 +36,13 @@ Who else may be called on
 Any step of this flow may ask for one of these stations: `routing.inject_nodes` in the handoff, with `why_now`, and \
 with `offroad_rule` where the charter has reasons to leave the way of the flow."""
 
+_PART = """\
+A part of the repository
+
+The worktree holds these folders, and the files in the folders above them. The rest is in git: `git ls-tree -r \
+--name-only HEAD` lists it, `git grep TEXT HEAD -- FOLDER` searches in it, `git show HEAD:PATH` prints a file. To \
+change one of those, write it whole: `git show HEAD:PATH >PATH` first."""
+
 _INSTRUCTED = """\
 What the project says to agents
 
@@ -99,19 +106,21 @@ class Criterion(Struct, frozen=True):
 class Briefing(Struct, frozen=True):
     """What is particular to this execution.
 
-    `base_commit` is what the run's code is a change of; `sent_back` the step that a loop came from; `messages` what
-    a person said when resuming, and what an interrupted execution left; `bounced` why a Gate sent the run back;
-    `joined` the outcome of each branch that the step joins; `findings` what git-swarm found out about the
-    step's own work, and what is open; `instructions` what the project says to agents; `trail` what earlier runs
-    learned, quoted; `commands` the project's own, by name, as configured; `charter_chars` how much of the charter
-    there is room for; `continues`: in the conversation of the execution before, which its provider ended; `names` are
-    texts that differ from machine to machine (run id, paths) with their placeholders.
+    `base_commit` is what the run's code is a change of; `paths` the folders that the worktree holds, where it does
+    not hold all; `sent_back` the step that a loop came from; `messages` what a person said when resuming, and what
+    an interrupted execution left; `bounced` why a Gate sent the run back; `joined` the outcome of each branch that
+    the step joins; `findings` what git-swarm found out about the step's own work, and what is open; `instructions`
+    what the project says to agents; `trail` what earlier runs learned, quoted; `commands` the project's own, by
+    name, as configured; `charter_chars` how much of the charter there is room for; `continues`: in the conversation
+    of the execution before, which its provider ended; `names` are texts that differ from machine to machine (run
+    id, paths) with their placeholders.
     """
 
     history: History
     task: str = ""
     run_base: str = "RUN_BASE"
     base_commit: str = "<base commit>"
+    paths: tuple[str, ...] = ()
     critique: Critique | None = None
     sent_back: EarlierStep | None = None
     criteria: Sequence[Criterion] = ()
@@ -247,6 +256,7 @@ def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:
         f"# Step {step.id} of flow {flow.id}\n\n{texts(step.objective)}".strip(),
         f"## Goal of the flow\n\n{charter_text(flow.charter, briefing.charter_chars, texts)}" if flow.charter else "",
         f"## Task\n\n{briefing.task.strip()}" if briefing.task.strip() else "",
+        _listed(_PART, briefing.paths),
         _listed("Said by a person when the run was resumed", [each for each in briefing.messages if each]),
         _listed("Why the gate sent the run back", briefing.bounced),
         _listed("What comes together in this step", briefing.joined),

@@ -132,6 +132,17 @@ def test_what_was_discarded_comes_back_with_nothing_deleted(many: Project) -> No
     assert many.git("show", f"shadow/{run}:lib/other/b.py") == "b = 1"
 
 
+def test_an_agent_is_told_that_it_sees_a_part(many: Project) -> None:
+    look = [f"git {words}" for words in ("ls-tree -r --name-only HEAD", "grep 'b = 1' HEAD -- lib/other")]
+    change = "git show HEAD:lib/other/b.py >b.py && echo 'c = 2' >>b.py && mkdir lib/other && mv b.py lib/other"
+    play(many, {"write": {"run": [*look, change]}}, "--until", "write")
+    prompt = many.swarm("show", "write", "--prompt").stdout
+    assert "## A part of the repository\n" in prompt
+    assert "\n- lib/own\n- with blank/\n" in prompt
+    assert [call["success"] for call in many.json("show", "write")["receipt"]["tool_calls"]] == [True, True, True]
+    assert many.git("show", f"shadow/{only_run(many)}:lib/other/b.py") == "b = 1\nc = 2"
+
+
 @pytest.mark.parametrize("name", ["swarm-paths", "info/sparse-checkout"])
 def test_an_agent_that_has_git_hold_everything_deletes_nothing(many: Project, name: str) -> None:
     play(many, {"write": {"run": [f"rm $(git rev-parse --git-dir)/{name}"]}}, "--until", "write")

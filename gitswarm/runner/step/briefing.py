@@ -42,6 +42,7 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, mes
         task=session.spec.task,
         run_base=session.layout.base,
         base_commit=state.base,
+        paths=settings.worktree_paths,
         critique=_critique(session, state, role.flow, critic, budget) if critic else None,
         sent_back=_earlier(session, back) if back else None,
         criteria=_fitting(list(_criteria(session, state, role)), budget.recent),
@@ -120,7 +121,7 @@ def _earlier(session: Session, record: StepRecord) -> EarlierStep:
         summary, files = envelope.summary or summary, envelope.artifacts
     status = record.status.value if record.result is Result.SUCCEEDED else record.result.value
     return EarlierStep(
-        name=f"{record.flow}/{record.step}",
+        name=record.execution.name,
         agent=record.execution.agent,
         status=status,
         summary=summary,
@@ -153,7 +154,7 @@ def _critique(session: Session, state: RunState, flow: Flow, record: StepRecord,
         if content is not None and isinstance(artifact, RunArtifact):
             files[artifact.path] = cut(content.decode(errors="replace"), budget.recent)
     return Critique(
-        critic=f"{record.flow}/{record.step}",
+        critic=record.execution.name,
         status=record.status.value,
         summary=envelope.summary if envelope else record.summary,
         concerns=envelope.concerns if envelope else (),

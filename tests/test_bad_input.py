@@ -543,14 +543,24 @@ def test_an_issue_that_does_not_exist_is_refused(project: Project) -> None:
     assert stderr == said("there is no file none.md", "git swarm start FLOW --issue FILE")
 
 
-def test_a_flow_that_is_not_utf_8_is_named_with_its_line(project: Project) -> None:
-    path = project.root / ".swarm/flows/one.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"id: one\ntitle: caf\xe9\n")
-    lines = refused(project, "flows", "validate").splitlines()
-    name = ".swarm/flows/one.yaml"
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (".swarm/flows/one.yaml", b"id: one\ntitle: caf\xe9\nsteps:\n  - {id: a, station: fixer}\n"),
+        (".swarm/flows/fragments/own/tone.md", b"Be kind\nin the caf\xe9\n"),
+    ],
+)
+def test_a_flow_that_is_not_utf_8_is_named_with_its_line(project: Project, name: str, content: bytes) -> None:
+    project.commit({name: content})
     how = f"iconv -f latin1 -t utf-8 {name}, if it is Latin-1"
-    assert lines[0] == f"git-swarm: {name}:2: not UTF-8 text ({how})"
+    for command in (("flows", "validate"), ("start", "one", "-m", "Do it")):
+        lines = refused(project, *command).splitlines()
+        assert lines[0] == f"git-swarm: {name}:2: not UTF-8 text ({how})"
+
+
+def test_what_is_no_flow_may_have_any_bytes(project: Project) -> None:
+    project.commit({".swarm/flows/notes.md": b"caf\xe9\n", ".swarm/flows/fragments/picture.png": b"\x89PNG"})
+    assert ask(project, "flows", "validate").code == 0
 
 
 def test_a_task_that_is_not_utf_8_is_refused(project: Project) -> None:

@@ -121,7 +121,7 @@ def placement(config: Config) -> Placement:
 
 def library_here() -> Library:
     """What is bundled, and what lies in the checkout that we stand in; outside of a repository only the bundled."""
-    from gitswarm.specs.library import SUFFIXES, USER_FOLDERS, load_library
+    from gitswarm.specs.library import USER_FOLDERS, load_library
 
     user: dict[str, str] = {}
     try:
@@ -132,8 +132,7 @@ def library_here() -> Library:
         for path in sorted(path for folder in USER_FOLDERS for path in (checkout / folder).rglob("*")):
             if path.is_file():
                 # What is no UTF-8 is found when that file is parsed, and spoils no other.
-                errors = "surrogateescape" if path.suffix in SUFFIXES else "strict"
-                user[path.relative_to(checkout).as_posix()] = read_text(str(path), errors=errors)
+                user[path.relative_to(checkout).as_posix()] = read_text(str(path), errors="surrogateescape")
     return load_library(bundled("flows"), user, config_here().commands.tests)
 
 

@@ -247,9 +247,9 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
 
 
 def user_files(repository: Repository, tree: str) -> dict[str, str]:
-    """Texts of flows and what belongs to them in a commit's tree."""
+    """Texts of flows and what belongs to them in a commit's tree, with a surrogate for each byte that is no UTF-8."""
     return {
-        path: repository.objects.read_blob(blob_id).decode(errors="replace")
+        path: repository.objects.read_blob(blob_id).decode(errors="surrogateescape")
         for folder in USER_FOLDERS
         for path, blob_id in repository.objects.files(tree, folder)
     }

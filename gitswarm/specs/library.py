@@ -18,7 +18,7 @@ from gitswarm.specs.graph import KnownNames, flow_problems, id_problem
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station, fragment_problems, station_problems
-from gitswarm.specs.yaml_source import RecordT, YamlSource, parse_yaml, validate
+from gitswarm.specs.yaml_source import RecordT, YamlSource, parse_yaml, utf8_problem, validate
 
 Origin = Literal["bundled", "user"]
 KNOWN_COMMANDS = (TEST, *OTHER_COMMANDS)
@@ -178,11 +178,12 @@ def load_library(bundled: Path, user_files: Mapping[str, str], suites: Iterable[
     :param bundled: the folder of bundled flows, with the other kinds in folders of it.
     :param user_files: text by path, for every file below `USER_FOLDERS`; they come before bundled ones.
     :param suites: names of `commands.tests` in the configuration: a step may name them as its command.
-    :raises SpecError: two files of a user have one id.
+    :raises SpecError: two files of a user have one id, or a fragment is not UTF-8.
     """
     files = [*_bundled(bundled)]
     files += [SpecFile(name, text, "user") for name, text in sorted(user_files.items())]
     clashes: list[str] = []
+    unreadable: list[str] = []
     found: dict[str, dict[str, SpecFile]] = {kind: {} for kind in ("flows", *_FOLDERS)}
     for file in files:
         name = file.name.removeprefix(f"{USER_FLOWS}/").replace(f"{USER_SIDEQUESTS}/", "sidequests/", 1)
@@ -195,6 +196,9 @@ def load_library(bundled: Path, user_files: Mapping[str, str], suites: Iterable[
             if other is not None and other.origin == file.origin:
                 clashes.append(f"{file.name}: {other.name} has the same id")
             found[kind][name] = file
+            problem = utf8_problem(file.name, file.text) if kind == "fragments" else None
+            unreadable += [problem] if problem is not None else []
+    _refuse(unreadable)
     if clashes:
         raise SpecError(clashes, hint="keep one of the two files")
     return Library(found, (*KNOWN_COMMANDS, *suites))

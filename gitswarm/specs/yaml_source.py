@@ -91,13 +91,28 @@ def parse_yaml(name: str, text: str) -> YamlSource:
     except yaml.reader.ReaderError as error:
         raise _not_yaml(name, text.count("\n", 0, error.position) + 1, str(error.reason)) from error
     except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start) + 1
         if text[error.start] in _BYTES:
-            how = f"iconv -f latin1 -t utf-8 {name}, if it is Latin-1"
-            raise SpecError([f"{name}:{line}: not UTF-8 text ({how})"]) from error
+            raise SpecError([_not_utf8(name, error)]) from error
+        line = text.count("\n", 0, error.start) + 1
         raise _not_yaml(name, line, "half a character (a lone surrogate)") from error
     except RecursionError as error:
         raise _not_yaml(name, 1, "nested too deeply") from error
+
+
+def utf8_problem(name: str, text: str) -> str | None:
+    """
+    :param text: as `surrogateescape` reads a file.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return _not_utf8(name, error)
+    return None
+
+
+def _not_utf8(name: str, error: UnicodeEncodeError) -> str:
+    line = error.object.count("\n", 0, error.start) + 1
+    return f"{name}:{line}: not UTF-8 text (iconv -f latin1 -t utf-8 {name}, if it is Latin-1)"
 
 
 def _root(loader: _Loader, text: str) -> yaml.Node | None:

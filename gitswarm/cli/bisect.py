@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import advise, duration, err, out, out_json, out_lines, tail
 from gitswarm.cli.console import field as labelled_line
-from gitswarm.cli.runs import JsonFlag, Opened, RunArgument, executed_by, open_run, step_name
+from gitswarm.cli.runs import JsonFlag, Opened, RunArgument, executed_by, open_run
 from gitswarm.cli.terminal import on_signals
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.discovery import pointer
@@ -84,7 +84,7 @@ def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> t
             _clean(git)
             return verdict
 
-        fails = f"it does not fail after the last step ({step_name(state.steps[-1])})"
+        fails = f"it does not fail after the last step ({state.steps[-1].name})"
         _expect(judged(bad), BisectVerdict.BAD, fails, state)
         _expect(judged(good), BisectVerdict.GOOD, f"it does not pass before the first step, on {good[:12]}", state)
         suspects, tested = _suspects(git, good, bad, records), {bad}
@@ -223,7 +223,7 @@ class _Tests(Struct, frozen=True):
 
 
 def _name(step: StepRecord | None) -> str:
-    return f"{step.number} {step_name(step)}" if step is not None else _BASE
+    return f"{step.number} {step.name}" if step is not None else _BASE
 
 
 def _show(opened: Opened, tests: _Tests, suspects: Sequence[StepRecord]) -> None:
@@ -234,7 +234,7 @@ def _show(opened: Opened, tests: _Tests, suspects: Sequence[StepRecord]) -> None
         out("those between the last that passes and the first that fails cannot be tested")
         return
     for step in suspects:
-        out(f"{step_name(step)} (#{step.number}) broke it: {tests.command}")
+        out(f"{step.name} (#{step.number}) broke it: {tests.command}")
         out_lines(labelled_line("commit", step.commit[:12]))
         out_lines(labelled_line("by", executed_by(step)))
         out_lines(labelled_line("summary", step.summary))

@@ -11,7 +11,7 @@ from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import advise, duration, hanging, money, out, out_json, out_lines, plural, table
 from gitswarm.cli.report_model import RunReport
 from gitswarm.cli.run_report import report_of
-from gitswarm.cli.runs import JsonFlag, Opened, plain_step, reader_here, step_name, step_outcome, understood
+from gitswarm.cli.runs import JsonFlag, Opened, plain_step, reader_here, step_outcome, understood
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
@@ -66,7 +66,7 @@ class SameStep(Struct, frozen=True):
 
 
 STEP_ROWS: tuple[tuple[str, Callable[[SameStep], str]], ...] = (
-    ("step", lambda step: step_name(step.record)),
+    ("step", lambda step: step.record.name),
     ("engine", lambda step: f"{step.record.engine}/{step.record.mode}"),
     ("model", lambda step: step.record.model),
     ("status", lambda step: step_outcome(step.record)),
@@ -120,7 +120,7 @@ def compare(
     if same:
         _show(names, [(name, [cell(each) for each in same]) for name, cell in STEP_ROWS])
     for each in parted:
-        where = f"{each.run} and {each.other} parted after {step_name(each.last)} (#{each.last.number})"
+        where = f"{each.run} and {each.other} parted after {each.last.name} (#{each.last.number})"
         out_lines(hanging("", where))
     advise(f"git swarm diff {found[0].run_id} {found[1].run_id}")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from gitswarm.cli.console import FIELD, hanging, labelled, padded, plural
-from gitswarm.cli.runs import Opened, reason_words, step_name, step_outcome
+from gitswarm.cli.runs import Opened, reason_words, step_outcome
 from gitswarm.ledger.reading import ends_after, routing_entries
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import Event, EventKind
@@ -352,7 +352,7 @@ def _plain(value: JsonValue) -> str:
 def step_lines(opened: Opened, record: StepRecord) -> list[str]:
     """The decisions after a step, and those that took the run on when it had ended there."""
     entries = routing_entries(opened.repository, opened.layout, record.commit)
-    lines = [f"{step_name(record)}  {step_outcome(record)}  (#{record.number})"]
+    lines = [f"{record.name}  {step_outcome(record)}  (#{record.number})"]
     lines += [] if entries else ["   this run has no decision after it"]
     lines += [line for entry in entries for line in entry_lines(entry)]
     for end in ends_after(opened.repository, opened.state, record):

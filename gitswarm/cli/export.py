@@ -14,7 +14,7 @@ from typing import Annotated
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out, out_json, plural
 from gitswarm.cli.live_events import events_so_far, step_label
-from gitswarm.cli.runs import JsonFlag, Opened, open_run, step_name
+from gitswarm.cli.runs import JsonFlag, Opened, open_run
 from gitswarm.errors import UsageError
 from gitswarm.git.object_reader import DIRECTORY
 from gitswarm.ledger.overview import overview
@@ -97,7 +97,7 @@ def _write_script(run: str, file: Path, *, as_json: bool) -> None:
     opened = open_run(run)
     recorded = recorded_script(repository_here(), opened.state)
     _write_file(file, to_yaml(recorded.script), f"{run} NEW_FILE --script")
-    by_people = [f"{step_name(record)}: a person's step" for record in opened.state.steps if record.by_human]
+    by_people = [f"{record.name}: a person's step" for record in opened.state.steps if record.by_human]
     for line in (*recorded.left_out, *by_people):
         err(f"left out   {line}")
     steps = sum(map(len, recorded.script.steps.values()))

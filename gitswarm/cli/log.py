@@ -18,7 +18,6 @@ from gitswarm.cli.runs import (
     log_entry,
     mark,
     open_run,
-    step_name,
     step_outcome,
 )
 from gitswarm.cli.terminal import terminal_width
@@ -50,7 +49,7 @@ def log(
         out_lines([headline(found), *lines_of(opened)])
     elif oneline:
         for record in steps:
-            line = f"{record.commit[:9]} {step_name(record)} {step_outcome(record)} {_summary(opened, record)}"
+            line = f"{record.commit[:9]} {record.name} {step_outcome(record)} {_summary(opened, record)}"
             out(shorten(line, terminal_width()))
     else:
         out(headline(found))
@@ -67,7 +66,7 @@ def step_lines(opened: Opened, steps: Sequence[StepRecord], took: Sequence[Timin
     and not the agent."""
     reasons = status_reasons(opened.repository, opened.state)
     several = len({record.flow for record in steps}) > 1
-    names = [step_name(record) if several else step_name(record).partition("/")[2] for record in steps]
+    names = [record.name if several else record.name.partition("/")[2] for record in steps]
     number = max((len(str(record.number)) for record in steps), default=1)
     name_room = max(map(columns, names), default=0)
     outcome_room = max((len(step_outcome(record)) for record in steps), default=0)

@@ -23,7 +23,7 @@ from gitswarm.cli.console import (
     with_short_ids,
 )
 from gitswarm.cli.decisions import OFF_THE_GRAPH, gave_up, short_reason, target_text, turn_of, where_to
-from gitswarm.cli.runs import mark, step_name, step_outcome
+from gitswarm.cli.runs import mark, step_outcome
 from gitswarm.cli.terminal import is_narrow, painted, text_width
 from gitswarm.cli.transcript import retry_in_words
 from gitswarm.git.reader import RepositoryReader
@@ -94,7 +94,7 @@ class PlainProgress(Observer):
         if record.flow != self._flow:
             self._flow = record.flow
             self.say(f"── {record.flow} ──")
-        name = step_name(record).partition("/")[2]
+        name = record.name.partition("/")[2]
         below = self._below.pop((record.flow, record.step, record.execution.iteration), Below())
         evidence = evidence_of_command(self._repository, state, record) if self._repository else None
         first = f"{mark(step_outcome(record))} {record.number:>2} {name:<{_NAME}}  "

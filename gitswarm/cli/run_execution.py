@@ -326,7 +326,7 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
         message = parse_message(repository.objects.commit(state.tip).message)
         why, said = message.body if message else "", next(iter(last.summary.splitlines()), "")
         is_said_below = bool(said) and said in why
-        out_lines(() if is_said_below else fact("last step", f"{last.flow}/{last.step}: {said}"))
+        out_lines(() if is_said_below else fact("last step", f"{last.execution.name}: {said}"))
         out_lines(fact("because", why) if why else ())
     # What shows why it ended so, or what it changed; then what the run waits for.
     look = f"git swarm {'diff' if found.state is RunStatus.SUCCEEDED else 'log'} {found.run_id}"

@@ -66,7 +66,7 @@ def report_of(opened: Opened) -> RunReport:
             unproven=unproven_of(found, steps, criteria),
         ),
         work=_work(opened),
-        changes=changes_of(opened, steps),
+        changes=changes_of(opened, found),
         criteria=criteria,
         claims=claims,
         refusals=refusals_of(steps),
@@ -174,7 +174,7 @@ _MOST_OF = 0.2
 """A file with that part of all changed lines is a big one."""
 
 
-def changes_of(opened: Opened, steps: list[StepFiles]) -> ReportedChanges:
+def changes_of(opened: Opened, found: RunOverview) -> ReportedChanges:
     """Files with more reasons to look at them come first, then those with more changed lines."""
     files = changed_files(opened.repository, opened.state.base, opened.state.tip)
     configured = run_spec(opened.repository, opened.state).settings.policy.protected_paths
@@ -183,9 +183,11 @@ def changes_of(opened: Opened, steps: list[StepFiles]) -> ReportedChanges:
         "instructions of agents": gitignore(*AGENTS),
         "protected path": gitignore("/.swarm/**", *configured),
     }
-    concerned = _concerned(opened, steps)
+    concerned = {
+        f"open: {concern.id}": {name.partition("::")[0] for name in concern.names} for concern in found.open_concerns
+    }
     big = _biggest(files)
-    found = []
+    reported = []
     for file in files:
         reasons = [name for name, spec in specs.items() if spec.match_file(file.path)]
         name = file.path.rpartition("/")[2]
@@ -194,21 +196,10 @@ def changes_of(opened: Opened, steps: list[StepFiles]) -> ReportedChanges:
         reasons += [concern for concern, names in concerned.items() if file.path in names]
         if file.path in big:
             reasons.append("most changed lines")
-        found.append(ReportedFile(file.path, file.change, file.insertions, file.deletions, tuple(reasons)))
-    found.sort(key=lambda file: (-len(file.reasons), -_line_count(file), file.path))
+        reported.append(ReportedFile(file.path, file.change, file.insertions, file.deletions, tuple(reasons)))
+    reported.sort(key=lambda file: (-len(file.reasons), -_line_count(file), file.path))
     inserted = sum(file.insertions or 0 for file in files)
-    return ReportedChanges(inserted, sum(file.deletions or 0 for file in files), tuple(found))
-
-
-def _concerned(opened: Opened, steps: list[StepFiles]) -> dict[str, frozenset[str]]:
-    """Paths that open concerns are about, by `open: <id>`; of a test, its file."""
-    still = {concern.id for concern in opened.state.concerns}
-    opening = [concern for each in steps if each.evidence for concern in each.evidence.opened]
-    return {
-        f"open: {concern.id}": frozenset(name.partition("::")[0] for name in concern.names)
-        for concern in opening
-        if concern.id in still
-    }
+    return ReportedChanges(inserted, sum(file.deletions or 0 for file in files), tuple(reported))
 
 
 def _biggest(files: list[CountedFile]) -> set[str]:
@@ -230,7 +221,8 @@ def unproven_of(
     found: RunOverview, steps: list[StepFiles], criteria: tuple[ReportedCriterion, ...]
 ) -> tuple[Unproven, ...]:
     """What weighs most comes first."""
-    return (*_of_the_run(found), *_of_tests(found, steps), *_of_concerns(found, steps), *_of_rest(steps, criteria))
+    of_work = (*_of_tests(found, steps), *_of_concerns(found, steps), *_of_criteria(criteria))
+    return (*_of_the_run(found), *of_work, *_of_steps(found, steps))
 
 
 def _of_the_run(found: RunOverview) -> Iterator[Unproven]:
@@ -252,7 +244,7 @@ def _of_tests(found: RunOverview, steps: list[StepFiles]) -> Iterator[Unproven]:
         yield Unproven("tests", step, f"tests fail: {found.tests.summary}")
     elif found.tests.passed is None:
         yield Unproven("tests", step, f"nothing was judged: {found.tests.summary}")
-    newest = [each.evidence for each in steps if f"{each.record.flow}/{each.record.step}" == step and each.evidence]
+    newest = [each.evidence for each in steps if each.record.execution.name == step and each.evidence]
     if newest and newest[-1].tests.reason == "red_before":
         yield Unproven("tests", step, "tests fail as they did before the run")
 
@@ -263,19 +255,20 @@ def _of_concerns(found: RunOverview, steps: list[StepFiles]) -> Iterator[Unprove
     facts = {concern.id: concern.fact for each in _evidences(steps) for concern in each.opened}
     for each in _evidences(steps):
         for accepted in each.accepted:
-            fact = facts.get(accepted.id, "")
-            yield Unproven(
-                "accepted", accepted.id, f"{fact}; a person accepted it: {accepted.why}".removeprefix("; ")
-            )
+            fact = f"{facts.get(accepted.id, '')}; a person accepted it: {accepted.why}"
+            yield Unproven("accepted", accepted.id, fact.removeprefix("; "))
 
 
-def _of_rest(steps: list[StepFiles], criteria: tuple[ReportedCriterion, ...]) -> Iterator[Unproven]:
+def _of_criteria(criteria: tuple[ReportedCriterion, ...]) -> Iterator[Unproven]:
     for criterion in criteria:
         if criterion.proof != "proven" or not criterion.current:
             late = "" if criterion.current else " (of earlier code)"
-            yield Unproven(
-                "criterion", criterion.id, f"{criterion.proof}{late}: {criterion.reason}".removesuffix(": ")
-            )
+            why = f"{criterion.proof}{late}: {criterion.reason}".removesuffix(": ")
+            yield Unproven("criterion", criterion.id, why)
+
+
+def _of_steps(found: RunOverview, steps: list[StepFiles]) -> Iterator[Unproven]:
+    """Files that were left out, and steps that did not end VERIFIED."""
     left: dict[str, str] = {}
     for evidence in _evidences(steps):
         for file in evidence.diff.files:
@@ -284,7 +277,9 @@ def _of_rest(steps: list[StepFiles], criteria: tuple[ReportedCriterion, ...]) ->
     for path, why in left.items():
         yield Unproven("left out", path, why)
     for each in _newest(steps):
-        if each.record.status is not Status.VERIFIED and each.record.engine not in (KERNEL, "command"):
+        if each.record.engine in (KERNEL, "command") or _left_remarks(found, each):
+            continue
+        if each.record.status is not Status.VERIFIED:
             text = f"{each.record.status.value}: {each.why or each.record.summary}"
             yield Unproven("step", each.name, text.removesuffix(": "))
 
@@ -325,22 +320,19 @@ def claims_of(steps: list[StepFiles]) -> tuple[ReportedClaim, ...]:
     """What was found different, step by step; a finding that is a concern too is told once."""
     found = []
     for index, each in enumerate(steps):
-        seen: set[str] = set()
+        seen, number = set[str](), each.record.number
         for finding in each.evidence.verdict.findings if each.evidence and each.evidence.verdict else ():
             seen.add(finding.flag)
-            outcome = _outcome(f"{finding.flag}@{each.record.flow}/{each.record.step}", steps[index:])
-            found.append(
-                ReportedClaim(each.name, each.record.number, finding.flag, finding.claim, finding.fact, outcome)
-            )
+            outcome = _outcome(f"{finding.flag}@{each.record.execution.name}", steps[index:])
+            found.append(ReportedClaim(each.name, number, finding.flag, finding.claim, finding.fact, outcome))
         for concern in each.evidence.opened if each.evidence else ():
             if concern.flag not in seen:
                 outcome = _outcome(concern.id, steps[index:])
-                found.append(ReportedClaim(each.name, each.record.number, concern.flag, "", concern.fact, outcome))
+                found.append(ReportedClaim(each.name, number, concern.flag, "", concern.fact, outcome))
         if each.envelope is not None and each.envelope.claimed_status is not None:
-            reason = each.envelope.status_reason or ""
-            is_now = f"{each.envelope.status.value}: {reason}".removesuffix(": ")
+            is_now = f"{each.envelope.status.value}: {each.envelope.status_reason or ''}".removesuffix(": ")
             status = each.envelope.claimed_status.value
-            found.append(ReportedClaim(each.name, each.record.number, "status", status, is_now, "counted"))
+            found.append(ReportedClaim(each.name, number, "status", status, is_now, "counted"))
     return tuple(found)
 
 
@@ -380,8 +372,16 @@ def open_questions(found: RunOverview, steps: list[StepFiles]) -> tuple[OpenQues
         for assumed in envelope.assumptions:
             impact = f"if wrong: {assumed.impact_if_wrong}" if assumed.impact_if_wrong else assumed.rationale
             questions.append(OpenQuestion("assumption", each.name, assumed.statement, impact))
-        questions += [OpenQuestion("concern", each.name, text, "") for text in envelope.concerns]
+        if not _left_remarks(found, each):
+            questions += [OpenQuestion("concern", each.name, text, "") for text in envelope.concerns]
     return tuple(dict.fromkeys(questions))
+
+
+def _left_remarks(found: RunOverview, step: StepFiles) -> bool:
+    """Whether what a critic remarked is an open concern."""
+    return any(
+        concern.id.partition("#")[0] == f"critic_open@{step.record.execution.name}" for concern in found.open_concerns
+    )
 
 
 def _newest(steps: list[StepFiles]) -> list[StepFiles]:

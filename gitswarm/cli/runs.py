@@ -97,11 +97,6 @@ def open_run(run: str | None) -> Opened:
     return Opened(repository, layout, replay(repository, layout))
 
 
-def step_name(record: StepRecord) -> str:
-    iteration = record.execution.iteration
-    return f"{record.flow}/{record.step}" + (f"@{iteration}" if iteration > 1 else "")
-
-
 def step_outcome(record: StepRecord) -> str:
     return record.status.value if record.result is Result.SUCCEEDED else record.result.value
 

@@ -35,7 +35,6 @@ from gitswarm.cli.runs import (
     open_run,
     reader_here,
     reason_words,
-    step_name,
     step_outcome,
     stored_file,
     understood,
@@ -140,7 +139,7 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
     receipt = understood(opened, record, execution.receipt, ReceiptFields.from_json)
     proven = understood(opened, record, execution.evidence, EvidenceFields.from_json)
     outcome = step_outcome(record)
-    out(f"{mark(outcome)} {step_name(record)}  {outcome}  commit {record.commit[:12]}  (#{record.number})")
+    out(f"{mark(outcome)} {record.name}  {outcome}  commit {record.commit[:12]}  (#{record.number})")
     _field("by", executed_by(record))
     used = f"{record.tokens} tokens, {money(record.cost_usd)}"
     _field("took", f"{duration(int(str(whole['duration_ms'])))}, {used}")

@@ -25,7 +25,7 @@ from gitswarm.cli.run_execution import (
     feedback_of,
     quiet_context,
 )
-from gitswarm.cli.runs import JsonFlag, RunArgument, RunOption, step_name
+from gitswarm.cli.runs import JsonFlag, RunArgument, RunOption
 from gitswarm.errors import NoSuchModeError, NotFoundError, UsageError
 from gitswarm.git.locks import Locks
 from gitswarm.git.remote import configured_hub, remote_of
@@ -223,7 +223,7 @@ def fork(
     if again and at is not None:
         if (engine or mode) and at.engine in (LOCAL.engine, OWN.engine):
             same = f"git swarm fork {step} --run {layout.run_id}"
-            why = f"no agent executes {step_name(at)}: another engine changes nothing about it"
+            why = f"no agent executes {at.name}: another engine changes nothing about it"
             raise UsageError(why, hint=f"{same}   (--engine and --mode without --again: of the steps behind it)")
         at = state.steps[at.number - 2] if at.number > 1 else None
     engines = None
@@ -239,7 +239,7 @@ def fork(
     except NoSuchModeError as error:
         same = f"git swarm fork {step}{' --again' * again}{f' --engine {engine}' if engine else ''}"
         raise UsageError(error.message, hint=f"{same} --run {layout.run_id} --mode {error.mode}") from error
-    where = f"after {step_name(at)}" if at is not None else "at the base"
+    where = f"after {at.name}" if at is not None else "at the base"
     err(f"{fresh.run_id} forked {where} of {layout.run_id}")
     err(f"side by side: git swarm compare {layout.run_id} {fresh.run_id}")
     continue_run(repository, fresh, ResumeOptions(), until=until, as_json=as_json)
@@ -265,7 +265,7 @@ def _target(repository: Repository, state: RunState, step: str | None) -> StepRe
 def _show_plan(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
     out(f"{layout.run_id} {'would be' if dry_run else 'is'} rolled back to {plan.target_name}")
     for record in plan.undone:
-        out_lines(hanging(f"{'undone':<10} ", f"{step_name(record)}: {next(iter(record.summary.splitlines()), '')}"))
+        out_lines(hanging(f"{'undone':<10} ", f"{record.name}: {next(iter(record.summary.splitlines()), '')}"))
     for name in plan.files:
         out(f"{'changes':<10} {name}")
     for name in plan.dirty:
@@ -291,7 +291,7 @@ def _plain(plan: RollbackPlan, layout: RunLayout, kept: str | None) -> dict[str,
         "dry_run": kept is None,
         "target": plan.target_name,
         "commit": plan.target,
-        "undone": [{"n": each.number, "step": step_name(each), "commit": each.commit} for each in plan.undone],
+        "undone": [{"n": each.number, "step": each.name, "commit": each.commit} for each in plan.undone],
         "files": list(plan.files),
         "set_aside": [*plan.dirty, *plan.overwritten],
         "kept": kept,

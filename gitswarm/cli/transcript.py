@@ -26,7 +26,7 @@ from gitswarm.cli.console import (
     with_short_ids,
 )
 from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps, step_label
-from gitswarm.cli.runs import Opened, RunOption, StepArgument, open_run, step_name, step_outcome, understood
+from gitswarm.cli.runs import Opened, RunOption, StepArgument, open_run, step_outcome, understood
 from gitswarm.cli.terminal import text_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.ledger.finding import find_step, is_named
@@ -244,7 +244,7 @@ def out_prompt(opened: Opened, record: StepRecord) -> None:
     for line in lines:
         out_verbatim(harmless(line))
     if not lines:
-        err(f"{step_name(record)} has no prompt: {record.engine} executed it, no model was asked")
+        err(f"{record.name} has no prompt: {record.engine} executed it, no model was asked")
 
 
 def prompt_lines(opened: Opened, record: StepRecord) -> Iterator[str]:

@@ -26,7 +26,7 @@ from gitswarm.cli.console import (
     padded,
     with_short_ids,
 )
-from gitswarm.cli.runs import JsonFlag, Opened, RunOption, executed_by, plain_step, reader_here, step_name
+from gitswarm.cli.runs import JsonFlag, Opened, RunOption, executed_by, plain_step, reader_here
 from gitswarm.cli.terminal import is_screen, terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader
@@ -148,7 +148,7 @@ def _cells(origin: Origin, author: str, *, with_flow: bool) -> dict[str, str]:
     step = origin.step
     if step is None:
         return {_RUN: with_short_ids(origin.run or ""), _STEP: author or "?", _STATION: "", _MODEL: ""}
-    name = step_name(step) if with_flow else step_name(step).partition("/")[2]
+    name = step.name if with_flow else step.name.partition("/")[2]
     model = "" if step.model == "none" else step.model
     return {_RUN: with_short_ids(origin.run or ""), _STEP: name, _STATION: step.execution.agent, _MODEL: model}
 
@@ -237,7 +237,7 @@ def _tested(opened: Opened, record: StepRecord) -> tuple[str, str] | None:
     for each in opened.state.steps[record.number :]:
         evidence = evidence_of_command(opened.repository, opened.state, each)
         if evidence is not None and is_of_tests(opened.repository, opened.state, each, evidence):
-            return step_name(each), command_summary(each, evidence)
+            return each.name, command_summary(each, evidence)
     return None
 
 
@@ -252,7 +252,7 @@ def _answered(opened: Opened, record: StepRecord) -> Answered | None:
     stored = step_files(opened.repository, opened.state)[before.number - 1]
     concerns = stored.envelope.concerns if stored.envelope is not None else ()
     facts = [concern.fact for concern in stored.evidence.opened] if stored.evidence is not None else []
-    return Answered(step_name(before), tuple(dict.fromkeys((before.summary, *concerns, *facts))))
+    return Answered(before.name, tuple(dict.fromkeys((before.summary, *concerns, *facts))))
 
 
 def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons: dict[str, StepOrigin]) -> None:
@@ -307,7 +307,7 @@ def _show_missing(repository: RepositoryReader, run: str) -> None:
 def _show_step(reason: StepOrigin) -> None:
     record = reason.record
     number = f" (#{reason.number})" if reason.number is not None else ""
-    out_lines(field("step", f"{step_name(record)}, commit {record.commit[:12]}{number}"))
+    out_lines(field("step", f"{record.name}, commit {record.commit[:12]}{number}"))
     out_lines(field("by", executed_by(record)))
     out_lines(field("summary", f"{record.status.value}: {_first(record.summary)}"))
     if reason.answered is not None:

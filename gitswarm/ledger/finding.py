@@ -127,7 +127,7 @@ def _suggestion(steps: tuple[StepRecord, ...], text: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - 8 ms, and only for mistakes
 
     names = list(dict.fromkeys(record.step for record in steps))
-    full = [f"{record.flow}/{record.step}" for record in steps]
+    full = [record.execution.name for record in steps]
     near = get_close_matches(name, full if "/" in name else names, n=1)
     return f"did you mean '{near[0]}'?" if near else f"it has: {', '.join(names)}"
 

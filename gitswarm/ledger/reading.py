@@ -147,7 +147,7 @@ def event_files(
 
 
 class StepFiles(Struct, frozen=True):
-    """None: the step's commit has no such file. `name`: `flow/step@2`."""
+    """None: the step's commit has no such file."""
 
     record: StepRecord
     envelope: Envelope | None
@@ -156,8 +156,7 @@ class StepFiles(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        execution = self.record.execution
-        return f"{execution.flow}/{execution.step}" + (f"@{execution.iteration}" if execution.iteration > 1 else "")
+        return self.record.name
 
     @property
     def why(self) -> str:

@@ -253,7 +253,7 @@ def _use(execution: Execution | InterruptedExecution, used: Spent, events: bytes
     may_go_on = isinstance(execution, InterruptedExecution) and fields.get("engine") not in _NO_MODEL
     times = [moment for line in (lines[:1] + lines[-2:]) if (moment := _moment(_read(line))) is not None]
     return Use(
-        name=f"{execution.flow}/{execution.step}@{execution.iteration}",
+        name=f"{execution.name}@{execution.iteration}",
         flow=execution.flow,
         tokens=used.tokens,
         cost_usd=used.cost_usd,

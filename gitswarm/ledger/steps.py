@@ -61,6 +61,11 @@ class StepRecord(Struct, frozen=True):
         return self.execution.step
 
     @property
+    def name(self) -> str:
+        """`flow/step@2`; the first execution without a number."""
+        return self.execution.name + (f"@{self.execution.iteration}" if self.execution.iteration > 1 else "")
+
+    @property
     def is_detour(self) -> bool:
         """Whether it is a step of a sidequest or an injected node: no step of its flow's graph."""
         return bool(self.stack) and not self.stack[-1].startswith("flow:")

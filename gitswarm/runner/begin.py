@@ -159,7 +159,7 @@ def _create(session: Session, new: NewRun) -> tuple[RunState, list[LoggedEvent]]
     if forked_at is not None:
         origin = forked_at.execution.run_id
         trailers["Swarm-Forked-From"] = f"{origin} {forked_at.commit}"
-        subject = f"run {flows}, forked after {forked_at.flow}/{forked_at.step} of {origin}"
+        subject = f"run {flows}, forked after {forked_at.execution.name} of {origin}"
     parent = forked_at.commit if forked_at is not None else spec.base
     message = CommitMessage(subject, spec.task, trailers)
     session.store.create(parent, session.store.stage(message, objects.commit(parent).tree, files))
@@ -275,7 +275,7 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord | None, op
     """
     if at is not None and at.result == "failed":
         raise SwarmError(
-            f"{at.flow}/{at.step} failed: there is nothing to build on",
+            f"{at.execution.name} failed: there is nothing to build on",
             hint=f"fork at the step before it: git swarm log {state.layout.run_id}",
         )
     spec = run_spec(repository, state)

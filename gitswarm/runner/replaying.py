@@ -138,7 +138,7 @@ def _stub_of(choice: EngineChoice) -> EngineChoice:
 
 def _outside(spec: RunSpec, specs: FrozenSpecs, state: RunState, record: StepRecord) -> str:
     """Why a step is not played: it acts on what is not the run's, or a person typed it. Empty: it is."""
-    name = f"{record.flow}/{record.step}"
+    name = record.execution.name
     if record.by_command:
         return "" if record.step == "accept" else f"{name} was typed by hand"
     if record.engine != KERNEL or record.by_human:

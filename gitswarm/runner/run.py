@@ -86,7 +86,7 @@ def _end_here(session: Session, state: RunState, decision: Decision, *, executed
     if decision.findings and last is not None and last.step in again:
         return None  # the step is not over: what was found in its work sends it back
     until = session.context.until
-    if executed and last is not None and until in (last.step, f"{last.flow}/{last.step}"):
+    if executed and last is not None and until in (last.step, last.execution.name):
         return RunOutcome(RunStatus.STOPPED, decision, asked=f"--until {until}")
     return None
 
@@ -189,7 +189,7 @@ def _reason(state: RunState, ending: RunOutcome) -> str:
     if ending.partial is not None:
         return ending.partial.summary
     if status is RunStatus.FAILED and record is not None and record.result is Result.FAILED:
-        return f"{record.flow}/{record.step} failed: {record.summary}"
+        return f"{record.execution.name} failed: {record.summary}"
     if status is RunStatus.UNPROVEN:
         return f"not proven: {', '.join(concern.id for concern in state.blocking)}"
     if status is RunStatus.STOPPED:

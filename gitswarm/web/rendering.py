@@ -35,7 +35,7 @@ def templates() -> Environment:
     """The templates of the pages."""
     found = _environment(visible)
     words = (
-        *(open_question, runs.age, runs.mark, runs.state_word, runs.step_name, runs.step_outcome),
+        *(open_question, runs.age, runs.mark, runs.state_word, runs.step_outcome),
         *(runs.task_title, runs.tests_cell, runs.tests_word),
     )
     found.globals.update({each.__name__: each for each in (*words, RunStatus)})

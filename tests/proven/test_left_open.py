@@ -74,6 +74,18 @@ def test_a_critic_that_is_not_content_when_its_loop_ends_leaves_a_warning(
         assert f" {word} {OPEN}: {fact} " in " ".join(["", *project.swarm(command, run).stdout.split()])
 
 
+def test_the_report_names_the_remarks_once(project: Project) -> None:
+    run = play(project, {"critique": DOUBT})
+    report = json.loads(project.swarm("report", run, "--format", "json").stdout)
+    unproven = {each["kind"]: each["about"] for each in report["verdict"]["unproven"]}
+    assert unproven["warning"] == OPEN
+    assert "step" not in unproven
+    assert report["questions"] == []
+    project.swarm("approve", run, "--accept", f"{OPEN}=later")
+    accepted = json.loads(project.swarm("report", run, "--format", "json").stdout)
+    assert [each["text"] for each in accepted["questions"]] == DOUBT["concerns"]
+
+
 def test_one_without_concerns_leaves_its_summary(project: Project) -> None:
     run = play(
         project, {"critique": {"status": "PARTIAL", "summary": "half of it", "can_further_iteration_help": "no"}}

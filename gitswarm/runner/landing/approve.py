@@ -94,7 +94,7 @@ def cautions_of(session: Session, state: RunState) -> tuple[Caution, ...]:
         found.append(Caution("state", f"the run is {state.end}: it is not complete"))
     last = state.last_step
     if last is not None and last.status is Status.BLOCKED:
-        found.append(Caution("blocked", f"{last.flow}/{last.step}: {(last.summary.splitlines() or [''])[0]}"))
+        found.append(Caution("blocked", f"{last.execution.name}: {(last.summary.splitlines() or [''])[0]}"))
     found += (Caution("left out", f"{one.path}: a secret ({one.kind})") for one in _left_out(session, state))
     return tuple(found)
 

@@ -247,7 +247,7 @@ def _verdict_on_tested(session: Session, state: RunState, outcome: StepOutcome, 
             break
         facts = Facts(diff=evidence.diff, check=now, previous=previous)
         verdict = judge(_claims(envelope), facts, only=_BY_TESTS)
-        verdicts.append(replace(verdict, about=(f"{record.flow}/{record.step}",)))
+        verdicts.append(replace(verdict, about=(record.execution.name,)))
         if evidence.diff.files:
             break
     return merge_verdicts(verdicts) if verdicts and not outcome.evidence.diff.files else None

@@ -84,7 +84,7 @@ def plan_rollback(session: Session, state: RunState, target: StepRecord | None) 
     undone = state.steps[target.number if target else state.shared :]
     return RollbackPlan(
         target=commit,
-        target_name=f"{target.flow}/{target.step}@{target.execution.iteration}" if target else "the start",
+        target_name=f"{target.execution.name}@{target.execution.iteration}" if target else "the start",
         undone=undone,
         files=tuple(delta.path for delta in repository.diffs.between(clean, code)),
         dirty=tuple(delta.path for delta in repository.diffs.between(clean, left.code)),
@@ -100,7 +100,7 @@ def _commit_after(state: RunState, target: StepRecord | None) -> str:
     if target.number < state.shared:
         last = state.steps[state.shared - 1]
         raise SwarmError(
-            f"{state.layout.run_id} was forked after {last.flow}/{last.step}: it cannot be rolled back further",
+            f"{state.layout.run_id} was forked after {last.execution.name}: it cannot be rolled back further",
             hint=f"git swarm fork {target.number} --run {state.layout.run_id}",
         )
     return target.commit

@@ -682,6 +682,12 @@ def test_a_line_that_no_file_of_a_run_has(two_runs: tuple[Project, list[str]]) -
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
+        pytest.param(
+            "id: hello\non: push\nsteps:\n  - {id: a, station: fixer}\n",
+            "2: unknown key 'on' (known: budget, charter, cross_cutting, id, needs_task, on_complete, on_failure, "
+            "steps, title, utility)",
+            id="no truth value",
+        ),
         pytest.param("id: hello\n~: 1\n", "2: a key is null: it needs a name, or quotes", id="null"),
         pytest.param(
             "id: hello\nsteps:\n  - {id: a, station: fixer, next: a}\n",

@@ -151,16 +151,16 @@ class _Reader(Struct):
         if isinstance(node, yaml.SequenceNode):
             items = [self.value(item, (*location, index), inside) for index, item in enumerate(node.value)]
             return items if node.tag == _SEQUENCE else self.loader.construct_object(node, deep=True)
-        values = [self._entry(key, value, location, inside) for key, value in node.value]
+        entries = [self._entry(key, value, location, inside) for key, value in node.value]
         # Merged keys, sets and unhashable keys are for the library.
         if node.tag != _MAPPING or any(key.tag not in _PLAIN_KEYS for key, _value in node.value):
             return self.loader.construct_object(node, deep=True)
-        return {
-            self._scalar(key, key.start_mark.line + 1): value
-            for (key, _value), value in zip(node.value, values, strict=True)
-        }
+        return dict(entries)
 
-    def _entry(self, key_node: yaml.Node, value_node: yaml.Node, location: Location, around: tuple[int, ...]) -> Any:
+    def _entry(
+        self, key_node: yaml.Node, value_node: yaml.Node, location: Location, around: tuple[int, ...]
+    ) -> tuple[str, Any]:
+        """A key is the text that stands there: YAML 1.1 reads `on` and `no` as truth values."""
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else str(key_node)
         here = (*location, key)
         line = key_node.start_mark.line + 1
@@ -169,11 +169,11 @@ class _Reader(Struct):
         if here in self.lines:
             raise SpecError([f"{self.name}:{line}: the key '{key}' is here twice"])
         self.lines[here] = line
-        return self.value(value_node, here, around)
+        self._whole(key, line)
+        return key, self.value(value_node, here, around)
 
     def _scalar(self, node: yaml.Node, line: int) -> Any:
-        if not node.value.isascii() and _HALF_LETTER.search(node.value):
-            raise _not_yaml(self.name, line, "half a character (a lone surrogate) cannot be stored")
+        self._whole(node.value, line)
         if node.tag == _STRING:
             return node.value
         try:
@@ -185,6 +185,10 @@ class _Reader(Struct):
         if isinstance(value, float) and not isfinite(value):
             raise _not_yaml(self.name, line, f"'{node.value}' is no number that can be stored")
         return value
+
+    def _whole(self, text: str, line: int) -> None:
+        if not text.isascii() and _HALF_LETTER.search(text):
+            raise _not_yaml(self.name, line, "half a character (a lone surrogate) cannot be stored")
 
 
 def validate(source: YamlSource, model: type[RecordT]) -> RecordT:

@@ -85,7 +85,7 @@ def program_below(pid: int, depth: int) -> int | None:
     return pid
 
 
-def is_wall(process: psutil.Process) -> bool:
+def holds_namespace(process: psutil.Process) -> bool:
     """Whether it holds a PID namespace: with it everything inside would end at once, without a last word."""
     own = pid_namespace(process.pid)
     return any(pid_namespace(child.pid) not in (own, None) for child in process.children())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitswarm.containment import is_wall
+from gitswarm.containment import holds_namespace
 
 if TYPE_CHECKING:
     import psutil
@@ -140,7 +140,7 @@ def _end_each(processes: list[psutil.Process]) -> None:
 
     for process in processes:
         with contextlib.suppress(psutil.Error):
-            if not is_wall(process):
+            if not holds_namespace(process):
                 process.terminate()
     left = _await_each(processes)
     for process in left:

@@ -282,7 +282,7 @@ class _Child(Struct, frozen=True):
                 _reap_adopted(group)
 
     def _terminate(self, group: int) -> bool:
-        """SIGTERM, to the program itself where it is confined: its wall would fall at once, and it with it."""
+        """SIGTERM, to the program itself where it is confined: its namespace would end at once, and it with it."""
         inside = program_below(group, self.depth) if self.depth and self.process.poll() is None else None
         if inside is None:
             return _signal_group(group, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Brings shell lines past the tool policy and the walls of the environment, as an agent can: written into a file,
+"""Brings shell lines past the tool policy and the isolation of the environment, as an agent can: written into a file,
 and run then. For tests of the layers behind.
 """
 

@@ -16,6 +16,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.records.safety import PolicyRules
 from gitswarm.records.text import words
 from gitswarm.runner.run_session import Session
+from gitswarm.safety.sandbox.backends import INSTALL, Bubblewrap, Sandbox, Seatbelt, find_sandbox, join_empty_keyring
 from gitswarm.safety.sandbox.gateway import Gateway, Upstream
 from gitswarm.safety.sandbox.mounts import (
     Mount,
@@ -27,7 +28,6 @@ from gitswarm.safety.sandbox.mounts import (
     virtual_environment,
     writable,
 )
-from gitswarm.safety.sandbox.walls import INSTALL, Bubblewrap, Sandbox, Seatbelt, find_sandbox, join_empty_keyring
 from gitswarm.untrusted import remove_tree
 from gitswarm.worktree.shadow import Shadow
 
@@ -57,7 +57,7 @@ def sandbox_for(policy: PolicyRules, env: Mapping[str, str]) -> Sandbox:
         found = Sandbox()
     else:
         found = find_sandbox(env, _home(env), isolated=policy.network != "allow")
-    if found.wall is None and policy.sandbox == "require":
+    if found.backend is None and policy.sandbox == "require":
         why = f"policy.sandbox is require, and there is no sandbox: {found.reason}"
         raise UsageError(why, hint=INSTALL.partition(": ")[2])
     if not found.isolates and (policy.network == "none" or (found.leak and policy.sandbox == "require")):
@@ -90,8 +90,8 @@ def contained(
     :param provider: hosts that it may reach beside those of the policy; None: every host.
     :param agents: an agent had a hand in what is executed.
     """
-    wall = session.sandbox.wall
-    if wall is None:
+    backend = session.sandbox.backend
+    if backend is None:
         return session.sandbox.containment
     join_empty_keyring()
     own = _copies(session, name)
@@ -101,26 +101,26 @@ def contained(
     if home is not None:
         (own / "gitconfig").write_text(identity_config(*_IDENTITY), encoding="utf-8")
         mounts.append(covered(home / ".gitconfig", own / "gitconfig"))
-    wall = _grouped(session, wall.showing(*mounts), name)
-    return wall if provider is None else _cut_off(session, wall, provider, own / "network", kept=True)
+    backend = _grouped(session, backend.showing(*mounts), name)
+    return backend if provider is None else _cut_off(session, backend, provider, own / "network", kept=True)
 
 
 def contained_alone(session: Session, name: str, provider: Sequence[str]) -> Containment:
     """The containment of what works in no worktree, started by the thread that calls this."""
-    wall = session.sandbox.wall
-    if wall is None:
+    backend = session.sandbox.backend
+    if backend is None:
         return session.sandbox.containment
     join_empty_keyring()
-    wall = _grouped(session, wall.showing(*_shared(session)), name)
-    return _cut_off(session, wall, provider, session.scratch / f"{name}.net")
+    backend = _grouped(session, backend.showing(*_shared(session)), name)
+    return _cut_off(session, backend, provider, session.scratch / f"{name}.net")
 
 
-def _grouped(session: Session, wall: Bubblewrap | Seatbelt, name: str) -> Bubblewrap | Seatbelt:
-    return wall.grouped(f"{session.layout.run_id}.{name}") if isinstance(wall, Bubblewrap) else wall
+def _grouped(session: Session, backend: Bubblewrap | Seatbelt, name: str) -> Bubblewrap | Seatbelt:
+    return backend.grouped(f"{session.layout.run_id}.{name}") if isinstance(backend, Bubblewrap) else backend
 
 
 def _cut_off(
-    session: Session, wall: Bubblewrap | Seatbelt, provider: Sequence[str], folder: Path, *, kept: bool = False
+    session: Session, backend: Bubblewrap | Seatbelt, provider: Sequence[str], folder: Path, *, kept: bool = False
 ) -> Containment:
     """The sandbox cut off from the network, but for those hosts and the policy's, where that is wanted and possible.
 
@@ -128,13 +128,13 @@ def _cut_off(
     :param kept: it goes with what is around it.
     """
     policy = session.spec.settings.policy
-    if not (session.sandbox.isolates and isinstance(wall, Bubblewrap)):
-        return wall
+    if not (session.sandbox.isolates and isinstance(backend, Bubblewrap)):
+        return backend
     rules = () if policy.network == "none" else (*provider, *policy.allow_hosts)
     env = dict(session.context.env)
     for access in session.context.access.values():
         env |= access.env
-    return wall.through(Gateway(folder, rules, Upstream.of(env), kept=kept))
+    return backend.through(Gateway(folder, rules, Upstream.of(env), kept=kept))
 
 
 def mention_refused(session: Session, containment: Containment) -> None:
@@ -158,7 +158,7 @@ def remove_copies(session: Session, name: str) -> None:
 
 def contained_environment(session: Session, *, agents: bool = True) -> dict[str, str]:
     """What programs in the sandbox are told besides; nothing without one."""
-    if session.sandbox.wall is None:
+    if session.sandbox.backend is None:
         return {}
     caches = _caches(session, agents=agents)
     home = {} if _home(session.context.env) else {"HOME": _TMP}

@@ -29,7 +29,7 @@ from gitswarm.runner.run_session import RunContext
 from gitswarm.runner.step.test_steps import configured_command, detected_tests
 from gitswarm.runner.undo.discard import leftovers, remove
 from gitswarm.safety.guard import CHAINED, HOOK, is_guard, put, state_of
-from gitswarm.safety.sandbox.walls import INSTALL
+from gitswarm.safety.sandbox.backends import INSTALL
 from gitswarm.untrusted import files_below
 from gitswarm.worktree.push_block import is_initialised
 
@@ -103,13 +103,13 @@ def _containment(settings: FrozenSettings, env: Mapping[str, str]) -> Iterator[D
     except SwarmError as error:
         yield Diagnosis("sandbox", "problem", error.message, error.hint)
         return
-    if found.wall is None:
+    if found.backend is None:
         why, missing, _how = found.reason.partition(f"; {INSTALL}")
         hint = "apt-get install bubblewrap   (dnf, pacman: the same name)" if missing else ""
         yield Diagnosis("sandbox", "problem", f"none: {why}", hint)
         yield Diagnosis("network", "note", f"open: policy.network: {policy.network} holds in a sandbox only")
         return
-    yield Diagnosis("sandbox", "ok", found.wall.name)
+    yield Diagnosis("sandbox", "ok", found.backend.name)
     if found.limits:
         yield Diagnosis("limits", "note", found.limits)
     if found.leak:

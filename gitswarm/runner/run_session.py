@@ -16,7 +16,7 @@ from gitswarm.records.guidance import Instructions, ScentTrail
 from gitswarm.records.routing import Decision
 from gitswarm.records.safety import Scrubber
 from gitswarm.runner.run_processes import process_mark
-from gitswarm.safety.sandbox.walls import Sandbox
+from gitswarm.safety.sandbox.backends import Sandbox
 
 if TYPE_CHECKING:
     from gitswarm.engines.base import EngineAccess

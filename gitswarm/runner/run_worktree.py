@@ -17,7 +17,7 @@ from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.containing import REGISTRIES, contained, contained_environment, remove_copies
 from gitswarm.runner.run_processes import MARKER
 from gitswarm.runner.run_session import Session
-from gitswarm.safety.environment import passed_on, walled, without_credentials
+from gitswarm.safety.environment import isolated_git, passed_on, without_credentials
 from gitswarm.safety.guard import is_installed_hook
 from gitswarm.worktree.extra_worktrees import (
     StepWorktree,
@@ -59,7 +59,7 @@ class RunWorktree(Struct, frozen=True):
     def of(cls, session: Session, shadow: Shadow) -> RunWorktree:
         folder = RunFolder(shadow.path, session.layout.base, session.repository.objects)
         # Filters run on what agents wrote: with what an agent could do itself.
-        shadow = replace(shadow, git=replace(shadow.git, env=_walled_git(shadow.git.env)))
+        shadow = replace(shadow, git=replace(shadow.git, env=_isolated_git(shadow.git.env)))
         interrupted = off_branch(session)
         watch = _watch(session, shadow)
         return cls(shadow, folder, NestedFinder(shadow.path), IndexWatch(shadow), watch, interrupted)
@@ -70,9 +70,9 @@ class RunWorktree(Struct, frozen=True):
         self.watch.leave()
 
 
-def _walled_git(env: Mapping[str, str]) -> dict[str, str]:
+def _isolated_git(env: Mapping[str, str]) -> dict[str, str]:
     ours = {name: value for name, value in env.items() if name.startswith("GIT_")}
-    return {**walled(env, agent_identity("git")), **ours}
+    return {**isolated_git(env, agent_identity("git")), **ours}
 
 
 def _watch(session: Session, shadow: Shadow) -> RepositoryWatch:
@@ -202,10 +202,10 @@ def _set_up(session: Session, shadow: Shadow, tree: str) -> tuple[str, ...]:
         observer.notice(f"setup: {settings.setup}")
         is_base = objects.same_but(tree, objects.commit(session.spec.base).tree, RUNS_FOLDER)
         copies = f"setup.{shadow.path.name}"
-        walls = contained(session, shadow, copies, None if is_base else REGISTRIES, agents=not is_base)
-        limits = CommandLimits(settings.setup_timeout_s, containment=walls)
+        containment = contained(session, shadow, copies, None if is_base else REGISTRIES, agents=not is_base)
+        limits = CommandLimits(settings.setup_timeout_s, containment=containment)
         env = {**session.context.env, MARKER: session.mark}
-        if session.sandbox.wall is not None:
+        if session.sandbox.backend is not None:
             env = without_credentials(env) if is_base else passed_on(env, settings.policy.env)
             env |= {MARKER: session.mark, **contained_environment(session, agents=not is_base)}
         try:

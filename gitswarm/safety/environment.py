@@ -59,7 +59,7 @@ def _is_usual(name: str) -> bool:
     return is_named(name, _PASSED_ON) and _CREDENTIAL.search(name) is None
 
 
-def walled(env: Mapping[str, str], identity: Person) -> dict[str, str]:
+def isolated_git(env: Mapping[str, str], identity: Person) -> dict[str, str]:
     """`env` in which git speaks to no remote, asks nobody, runs no hook and signs nothing.
 
     `GIT_ALLOW_PROTOCOL` also stops `push --no-verify` and `send-pack`; a program that takes it out of its environment

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gitswarm.git.object_reader import Person
-from gitswarm.safety.environment import passed_on, walled
+from gitswarm.safety.environment import isolated_git, passed_on
 from tests.conftest import Project
 
 AGENT = Person("code-implementer", "code-implementer@git-swarm.invalid")
@@ -18,7 +18,7 @@ LEAVES_A_TRACE = '#!/bin/sh\ntouch "$SWARM_TRACE"\n'
 
 
 def as_agent(project: Project, line: str, **extra: str) -> subprocess.CompletedProcess[str]:
-    env = walled(passed_on({**project.env, **extra}, ()), AGENT)
+    env = isolated_git(passed_on({**project.env, **extra}, ()), AGENT)
     return subprocess.run(
         ["sh", "-c", line], cwd=project.root, env=env, capture_output=True, text=True, check=False, timeout=30
     )

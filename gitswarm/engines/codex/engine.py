@@ -180,7 +180,7 @@ def _config(request: StepRequest, folder: Path, env: Mapping[str, str]) -> str:
     config: dict[str, JsonValue] = {
         "model_provider": "gitswarm",
         "approval_policy": "never",
-        # One wall: its own cannot be nested in ours.
+        # One sandbox: its own cannot be nested in ours.
         "sandbox_mode": "workspace-write" if isinstance(request.containment, Uncontained) else "danger-full-access",
         "sandbox_workspace_write.network_access": True,
         "sandbox_workspace_write.exclude_slash_tmp": True,

@@ -314,7 +314,7 @@ def _navigator(session: Session, record: StepRecord) -> Ask | None:
     def ask(question: RouteQuestion) -> RouteAnswer:
         wanted = ModelRequest(settings.model, settings.economy)
         env = agent_environment(session, NAVIGATOR)
-        walls = contained_alone(session, NAVIGATOR, engine.hosts(env))
+        containment = contained_alone(session, NAVIGATOR, engine.hosts(env))
         terms = RouteTerms(
             flow_key=record.flow,
             step_id=record.step,
@@ -322,8 +322,8 @@ def _navigator(session: Session, record: StepRecord) -> Ask | None:
             model=navigator_model(session.specs.policy, engine.engine_id, wanted),
             worktree=session.repository.swarm_dir,
             scratch=session.scratch,
-            env={**env, **walls.environment},
-            containment=walls,
+            env={**env, **containment.environment},
+            containment=containment,
         )
         answer = engine.route(question, terms)
         return replace(answer, cost_usd=usd(answer.cost_usd))

@@ -123,8 +123,8 @@ def make_commit(
 
 def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> StepResult:
     """The project's tests, as a command step of the run would find and execute them."""
-    walls = contained(session, place, "landing")
-    env = {**request.env, **walls.environment, "RUN_BASE": str(place.path / session.layout.base)}
+    containment = contained(session, place, "landing")
+    env = {**request.env, **containment.environment, "RUN_BASE": str(place.path / session.layout.base)}
     order = command_order(session, Step(id=request.execution.step, engine="command", command="test"), place.path, env)
     asked = replace(
         request,
@@ -132,7 +132,7 @@ def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> 
         run_base=place.path / session.layout.base,
         env=env,
         command=order,
-        containment=walls,
+        containment=containment,
     )
     try:
         return CommandEngine(None, session.context.clock).run(asked, emit)

@@ -227,7 +227,7 @@ def _bring_back(session: Session, step: OpenStep) -> list[str]:
     """
     refs = session.repository.refs
     kept = _quarantine(session)
-    is_open = session.sandbox.wall is None and not step.plan.step.is_kernel
+    is_open = session.sandbox.backend is None and not step.plan.step.is_kernel
     found = step.place.watch.put_back(kept) if is_open else []
     if found:
         session.context.observer.notice(

@@ -40,7 +40,7 @@ from gitswarm.runner.step.unfinished import (
     restore_unfinished,
 )
 from gitswarm.runner.stored import route_event
-from gitswarm.safety.sandbox.walls import watched
+from gitswarm.safety.sandbox.backends import watched
 from gitswarm.untrusted import remove_tree
 from gitswarm.worktree import snapshot
 

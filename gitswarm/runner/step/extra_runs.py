@@ -131,9 +131,9 @@ def _tested(session: Session, step: OpenStep, test: ExtraTest, limit_s: float) -
         if order is None:
             return "not possible"
         order = replace(order, shell=test.line, timeout_s=min(order.timeout_s, limit_s))
-        walls = contained(session, place, "landing")
+        containment = contained(session, place, "landing")
         asked = replace(
-            step.request, worktree=place.path, run_base=run_base, env=env, command=order, containment=walls
+            step.request, worktree=place.path, run_base=run_base, env=env, command=order, containment=containment
         )
         began = time.time()
         result = CommandEngine(None, session.context.clock).run(ask_for_names(asked), lambda _event: None)

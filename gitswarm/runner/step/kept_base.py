@@ -27,8 +27,8 @@ _DECIDING = ("PATH", "VIRTUAL_ENV", "PYTHONPATH", "NODE_PATH", "NODE_ENV", "CI",
 
 def base_key(session: Session, tree: str, line: str) -> str:
     env, settings = session.context.env, session.spec.settings
-    walls = session.sandbox.containment.name
-    about = [tree, line, settings.setup, walls, *(env.get(name) for name in _DECIDING)]
+    sandbox = session.sandbox.containment.name
+    about = [tree, line, settings.setup, sandbox, *(env.get(name) for name in _DECIDING)]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:32]
 
 
@@ -43,7 +43,7 @@ def kept_base(session: Session, state: RunState, key: str) -> SuiteRun | None:
     """Kept results of the base: of this run's commits; of those of other runs where no agent can write to the
     repository."""
     trees = [(session.layout, state.tip_tree)]
-    if session.sandbox.wall is not None:
+    if session.sandbox.backend is not None:
         trees += _other_runs(session)
     for layout, tree in trees:
         for content in _contents(session, layout, tree):

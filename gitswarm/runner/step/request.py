@@ -29,7 +29,7 @@ from gitswarm.runner.run_worktree import RunWorktree
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step, project_command
 from gitswarm.runner.step.unfinished import conversation_folder
-from gitswarm.safety.environment import passed_on, walled
+from gitswarm.safety.environment import isolated_git, passed_on
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS, RunScope, StationRights, make_scope
 from gitswarm.specs.compile import Prompt
@@ -44,12 +44,12 @@ def step_request(session: Session, place: RunWorktree, plan: StepPlan) -> StepRe
     worktree = place.shadow.path
     run_base = worktree / session.layout.base
     env = agent_environment(session, plan.step.agent)
-    walls: Containment = UNCONTAINED
+    containment: Containment = UNCONTAINED
     if plan.choice != OWN:
         provider = session.engines[plan.choice.key].hosts(env)
-        walls = contained(session, place.shadow, copies_of(plan), provider)
+        containment = contained(session, place.shadow, copies_of(plan), provider)
     env |= {
-        **walls.environment,
+        **containment.environment,
         **({SIBLING_MARKER: plan.mark} if plan.parallel else {}),
         "RUN_BASE": str(run_base),
         "SWARM_FLOW": plan.flow.id,
@@ -73,7 +73,7 @@ def step_request(session: Session, place: RunWorktree, plan: StepPlan) -> StepRe
         decide=_permissions(session, place, plan, env),
         command=command_order(session, plan.step, worktree, env),
         scrub=session.redactor.scrub,
-        containment=walls,
+        containment=containment,
         deadline=None if plan.allowed.time_s is None else time.monotonic() + plan.allowed.time_s,
         keeps=None if plan.parallel else conversation_folder(session, plan.execution),
         continues=plan.unfinished,
@@ -155,7 +155,7 @@ def _rules(settings: FrozenSettings) -> PolicyRules:
 def agent_environment(session: Session, agent: str) -> dict[str, str]:
     """The environment of every process that works for the run."""
     given = passed_on(project_environment(session.context.env), session.spec.settings.policy.env)
-    env = walled(given, agent_identity(agent))
+    env = isolated_git(given, agent_identity(agent))
     return env | {MARKER: session.mark, "RUN_ID": session.layout.run_id} | contained_environment(session)
 
 

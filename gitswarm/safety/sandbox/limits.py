@@ -1,7 +1,7 @@
 """What a step may take of the machine (docs/sandbox.md): a watch that ends one that takes more of its disk, memory or
 processes, and the control group that binds root to the limit of processes.
 
-The kernel limits what it can (`walls.py`). It has no limit for what a folder holds, and none for the processes
+The kernel limits what it can (`backends.py`). It has no limit for what a folder holds, and none for the processes
 of root.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from gitswarm.containment import is_wall, pid_namespace
+from gitswarm.containment import holds_namespace, pid_namespace
 from gitswarm.records.lazy_re import lazy_re
 
 if TYPE_CHECKING:
@@ -165,9 +165,9 @@ class Watch(Struct):
             found = self._disk() or self._memory() or self._processes()
             if found:
                 self.reason = found
-                for wall in self._walls():
+                for holder in self._holders():
                     with contextlib.suppress(ProcessLookupError):
-                        wall.kill()
+                        holder.kill()
 
     def make_room(self) -> None:
         """Removes the largest files of a step that filled the disk: nothing could be committed otherwise."""
@@ -218,10 +218,10 @@ class Watch(Struct):
 
     def _inside(self, pids: Sequence[int]) -> list[int]:
         """The processes in the step's namespaces."""
-        inside = {pid_namespace(child.pid) for wall in self._walls() for child in wall.children()}
+        inside = {pid_namespace(child.pid) for holder in self._holders() for child in holder.children()}
         return [pid for pid in pids if pid_namespace(pid) in inside]
 
-    def _walls(self) -> list[psutil.Process]:
+    def _holders(self) -> list[psutil.Process]:
         """What holds the namespaces of the step."""
         import psutil  # noqa: PLC0415  20 ms, needed only when something is wrong
 
@@ -231,7 +231,7 @@ class Watch(Struct):
                 if pid_namespace(pid) == own:
                     process = psutil.Process(pid)
                     env = process.environ()
-                    if all(env.get(name) == value for name, value in self.marks.items()) and is_wall(process):
+                    if all(env.get(name) == value for name, value in self.marks.items()) and holds_namespace(process):
                         found.append(process)
         return found
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gitswarm.safety.sandbox import bridge, walls
+from gitswarm.safety.sandbox import backends, bridge
 from gitswarm.safety.sandbox.gateway import Gateway
 from tests.conftest import Project
 from tests.projects import ask
@@ -62,7 +62,7 @@ def test_a_command_reaches_itself_and_what_is_allowed(
     confined: Project, outside: Outside, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     if program == "python":
-        monkeypatch.setattr(walls, "LISTENS", "no-such-program")
+        monkeypatch.setattr(backends, "LISTENS", "no-such-program")
     script = f"{SERVES_ITSELF}{PYTHON} http://build.example/x\n{PYTHON} http://other.example/x\ntrue\n"
     said = tried(through(confined, outside), script, "{allow_hosts: [build.example]}")
     assert "own server: 200" in said

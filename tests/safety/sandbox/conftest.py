@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.safety.sandbox.walls import find_sandbox
+from gitswarm.safety.sandbox.backends import find_sandbox
 from tests.conftest import Project, environment, new_project
 
 FETCHED = Path(__file__).parents[3] / ".venv" / "bubblewrap" / "bin"

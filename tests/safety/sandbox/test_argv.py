@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gitswarm.safety.sandbox.backends import NAMESPACES, Bubblewrap, profile
 from gitswarm.safety.sandbox.limits import Limits
 from gitswarm.safety.sandbox.mounts import (
     Machine,
@@ -24,16 +25,15 @@ from gitswarm.safety.sandbox.mounts import (
     virtual_environment,
     writable,
 )
-from gitswarm.safety.sandbox.walls import NAMESPACES, Bubblewrap, profile
 
 SMALL = Limits(temporary=1, shared_memory=2, home=3, growth=4, processes=5, threads=6)
 
 
 def test_the_whole_line() -> None:
     machine = Machine((shown(Path("/usr")),), (("usr/bin", "/bin"),), Path("/home/u"))
-    wall = Bubblewrap("/x/bwrap", NAMESPACES[0], machine, "/usr/bin/prlimit", SMALL)
-    wall = wall.showing(shown(Path("/home/u/r/.git"))).opened(write=(Path("/home/u/r.swarm/w"),))
-    assert wall.wrap(["sh", "-c", "true"]) == [
+    backend = Bubblewrap("/x/bwrap", NAMESPACES[0], machine, "/usr/bin/prlimit", SMALL)
+    backend = backend.showing(shown(Path("/home/u/r/.git"))).opened(write=(Path("/home/u/r.swarm/w"),))
+    assert backend.wrap(["sh", "-c", "true"]) == [
         "/x/bwrap",
         *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session"),
         *("--die-with-parent", "--cap-drop", "ALL"),
@@ -53,8 +53,8 @@ def test_the_whole_line() -> None:
 
 
 def test_without_network_and_without_prlimit() -> None:
-    wall = Bubblewrap("bwrap", (), Machine((), (), None), network="none")
-    line = wall.wrap(["true"])
+    backend = Bubblewrap("bwrap", (), Machine((), (), None), network="none")
+    line = backend.wrap(["true"])
     assert line[:2] == ["bwrap", "--unshare-net"]
     assert line[-2:] == ["--", "true"]
 

@@ -15,8 +15,8 @@ import pytest
 from msgspec.structs import replace
 
 from gitswarm.processes import CommandLimits, Ending, run_shell
+from gitswarm.safety.sandbox.backends import Bubblewrap, Sandbox, find_sandbox
 from gitswarm.safety.sandbox.limits import Limits, _parents, _remove_left, find_parent
-from gitswarm.safety.sandbox.walls import Bubblewrap, Sandbox, find_sandbox
 from tests.conftest import Project
 from tests.safety.sandbox.conftest import needs_bwrap
 
@@ -28,8 +28,8 @@ MIB = 1 << 20
 def _limited(monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
     def find(env: Mapping[str, str], home: Path | None, *, isolated: bool = False) -> Sandbox:
         found = find_sandbox(env, home, isolated=isolated)
-        assert isinstance(found.wall, Bubblewrap)
-        return replace(found, wall=replace(found.wall, limits=Limits(**limits)))
+        assert isinstance(found.backend, Bubblewrap)
+        return replace(found, backend=replace(found.backend, limits=Limits(**limits)))
 
     monkeypatch.setattr("gitswarm.runner.containing.find_sandbox", find)
 
@@ -75,31 +75,31 @@ def test_a_step_that_takes_the_memory_that_is_left_is_ended(
     assert int(had[1]) >= 256  # it is looked at while it grows
 
 
-def _wall(project: Project, **limits: int) -> Bubblewrap:
-    found = find_sandbox(project.env, Path(project.env["HOME"])).wall
+def _backend(project: Project, **limits: int) -> Bubblewrap:
+    found = find_sandbox(project.env, Path(project.env["HOME"])).backend
     assert isinstance(found, Bubblewrap)
     return replace(found, limits=Limits(**limits))
 
 
-def _run(project: Project, wall: Bubblewrap, line: str, timeout_s: float = 60) -> tuple[int | None, str]:
-    limits = CommandLimits(timeout_s, containment=wall.opened(write=(project.root,)))
+def _run(project: Project, backend: Bubblewrap, line: str, timeout_s: float = 60) -> tuple[int | None, str]:
+    limits = CommandLimits(timeout_s, containment=backend.opened(write=(project.root,)))
     done = run_shell(line, cwd=project.root, env=project.env, limits=limits)
     return done.exit_code, done.output
 
 
 def test_folders_in_memory_have_a_size(confined: Project) -> None:
-    wall = _wall(confined, temporary=MIB, shared_memory=MIB, home=MIB)
+    backend = _backend(confined, temporary=MIB, shared_memory=MIB, home=MIB)
     for folder in ("/tmp", "/dev/shm", "$HOME"):
-        code, output = _run(confined, wall, f"head -c 2000000 /dev/zero > {folder}/f")
+        code, output = _run(confined, backend, f"head -c 2000000 /dev/zero > {folder}/f")
         assert (code, "No space left" in output) == (1, True), folder
     for folder in ("/", "/run", "/var", "/dev"):
-        code, output = _run(confined, wall, f"touch {folder}/f")
+        code, output = _run(confined, backend, f"touch {folder}/f")
         assert (code, "Read-only" in output) == (1, True), folder
 
 
 def test_a_file_has_a_size_and_no_core_is_dumped(confined: Project) -> None:
-    wall = _wall(confined, growth=MIB)
-    assert _run(confined, wall, "head -c 2000000 /dev/zero > f; ulimit -c; stat -c %s f")[1].split()[-2:] == [
+    backend = _backend(confined, growth=MIB)
+    assert _run(confined, backend, "head -c 2000000 /dev/zero > f; ulimit -c; stat -c %s f")[1].split()[-2:] == [
         "0",
         str(MIB),
     ]
@@ -107,8 +107,8 @@ def test_a_file_has_a_size_and_no_core_is_dumped(confined: Project) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the kernel does not limit root")
 def test_a_user_has_so_many_processes(confined: Project) -> None:
-    wall = _wall(confined, threads=40)
-    assert "fork" in _run(confined, wall, "for i in $(seq 100); do sleep 9 & done")[1]
+    backend = _backend(confined, threads=40)
+    assert "fork" in _run(confined, backend, "for i in $(seq 100); do sleep 9 & done")[1]
 
 
 by_group = pytest.mark.skipif(
@@ -119,10 +119,10 @@ by_group = pytest.mark.skipif(
 
 @by_group
 def test_root_has_so_many_processes(confined: Project) -> None:
-    wall = _wall(confined, threads=40).grouped("test")
-    assert wall.group is not None
-    assert "fork" in _run(confined, wall, "for i in $(seq 100); do sleep 9 & done")[1]
-    assert not wall.group.folder.exists()
+    backend = _backend(confined, threads=40).grouped("test")
+    assert backend.group is not None
+    assert "fork" in _run(confined, backend, "for i in $(seq 100); do sleep 9 & done")[1]
+    assert not backend.group.folder.exists()
 
 
 @by_group
@@ -163,13 +163,13 @@ def test_where_groups_can_be_made(tmp_path: Path, mounts: str, member: str, pare
 
 
 def test_there_are_no_privileges_inside(confined: Project) -> None:
-    _code, output = _run(confined, _wall(confined), "grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status")
+    _code, output = _run(confined, _backend(confined), "grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status")
     assert output.split() == ["CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1"]
 
 
 def test_what_is_left_behind_ends_with_the_command(confined: Project) -> None:
     began = time.monotonic()
-    code, _output = _run(confined, _wall(confined), "setsid sh -c 'sleep 3; touch late' & exit 3")
+    code, _output = _run(confined, _backend(confined), "setsid sh -c 'sleep 3; touch late' & exit 3")
     assert code == 3
     assert time.monotonic() - began < 3
     time.sleep(3.5)
@@ -178,14 +178,14 @@ def test_what_is_left_behind_ends_with_the_command(confined: Project) -> None:
 
 def test_a_timeout_reaches_the_program_inside(confined: Project) -> None:
     line = "trap 'echo last word; exit 0' TERM; touch up; while true; do sleep 0.1; done"
-    limits = CommandLimits(3, containment=_wall(confined).opened(write=(confined.root,)))
+    limits = CommandLimits(3, containment=_backend(confined).opened(write=(confined.root,)))
     done = run_shell(line, cwd=confined.root, env=confined.env, limits=limits)
     assert (done.ending, done.output) == (Ending.TIMED_OUT, "last word\n")
 
 
 def test_a_killed_owner_leaves_nothing(confined: Project) -> None:
-    wall = _wall(confined).opened(write=(confined.root,))
-    code = f"import subprocess; subprocess.run({wall.wrap(['sh', '-c', 'touch up; sleep 3; touch late'])!r})"
+    backend = _backend(confined).opened(write=(confined.root,))
+    code = f"import subprocess; subprocess.run({backend.wrap(['sh', '-c', 'touch up; sleep 3; touch late'])!r})"
     with subprocess.Popen([sys.executable, "-c", code], cwd=confined.root, env=dict(confined.env)) as owner:
         while not (confined.root / "up").exists():
             time.sleep(0.05)

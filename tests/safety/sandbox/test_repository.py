@@ -9,8 +9,8 @@ import pytest
 
 from gitswarm.git.repository import open_repository
 from gitswarm.processes import CommandLimits, run_shell
+from gitswarm.safety.sandbox.backends import Bubblewrap
 from gitswarm.safety.sandbox.mounts import RepositoryView
-from gitswarm.safety.sandbox.walls import Bubblewrap
 from tests.conftest import Project
 from tests.safety.sandbox.conftest import FOUND, needs_bwrap
 
@@ -32,9 +32,9 @@ class Inside:
 
     def shell(self, lines: str) -> str:
         view = RepositoryView(self.worktree, self.common, self.admin, self.own)
-        assert isinstance(FOUND.wall, Bubblewrap)
-        wall = FOUND.wall.showing(*view.mounts(open_repository(self.project.root, self.project.env).git))
-        limits = CommandLimits(60, containment=wall)
+        assert isinstance(FOUND.backend, Bubblewrap)
+        backend = FOUND.backend.showing(*view.mounts(open_repository(self.project.root, self.project.env).git))
+        limits = CommandLimits(60, containment=backend)
         return run_shell(lines, cwd=self.worktree, env=self.project.env, limits=limits).output
 
     def waiting(self, before: str, after: str) -> tuple[Path, Path, str]:

@@ -36,7 +36,7 @@ _ALONE = (
 )
 NAMESPACES = (
     ("--unshare-user", "--disable-userns", *_ALONE),
-    # Root that may not map users, and bubblewrap before 0.8. The file system is the same wall in each.
+    # Root that may not map users, and bubblewrap before 0.8. The file system is the same in each.
     ("--unshare-user", *_ALONE),
     _ALONE,
 )
@@ -250,11 +250,11 @@ INSTALL = "install bubblewrap: apt-get install bubblewrap, dnf install bubblewra
 
 
 class Sandbox(Struct, frozen=True):
-    """`wall`: what agents are confined by, without what they may see; None: nothing, and why in `reason`.
-    Both are empty where nobody asked for one. `network`: for people, what they reach. `isolates`: the wall can keep
+    """`backend`: what agents are confined by, without what they may see; None: nothing, and why in `reason`.
+    Both are empty where nobody asked for one. `network`: for people, what they reach. `isolates`: the backend can keep
     them from the network; why it does not, where it should, is in `leak`."""
 
-    wall: Bubblewrap | Seatbelt | None = None
+    backend: Bubblewrap | Seatbelt | None = None
     reason: str = ""
     network: str = "open"
     isolates: bool = False
@@ -262,25 +262,25 @@ class Sandbox(Struct, frozen=True):
 
     @property
     def containment(self) -> Containment:
-        return self.wall or Uncontained("none" if self.reason else "")
+        return self.backend or Uncontained("none" if self.reason else "")
 
     @property
     def limits(self) -> str:
         """For people: what keeps a step from starting processes without end; nothing without bubblewrap."""
-        if not isinstance(self.wall, Bubblewrap):
+        if not isinstance(self.backend, Bubblewrap):
             return ""
         if os.geteuid() != 0:
-            kept = "by the kernel" if self.wall.prlimit is not None else "counted: there is no prlimit"
+            kept = "by the kernel" if self.backend.prlimit is not None else "counted: there is no prlimit"
         else:
-            kept = "by a control group" if self.wall.groups is not None else "counted: root, and no control group"
+            kept = "by a control group" if self.backend.groups is not None else "counted: root, and no control group"
         return f"processes: {kept}; memory: watched"
 
     @property
     def line(self) -> str:
         """One line for people; empty: there is nothing to say."""
-        if self.wall is not None:
+        if self.backend is not None:
             why = f" ({self.leak})" if self.leak else ""
-            return f"sandbox: {self.wall.name}, network: {self.network}{why}"
+            return f"sandbox: {self.backend.name}, network: {self.network}{why}"
         return f"no sandbox, network: open: {self.reason}" if self.reason else ""
 
 
@@ -291,7 +291,7 @@ def find_sandbox(env: Mapping[str, str], home: Path | None, *, isolated: bool = 
     """
     if sys.platform == "darwin":
         found = _tried_seatbelt(env, home)
-        return replace(found, leak="sandbox-exec does not limit it here") if isolated and found.wall else found
+        return replace(found, leak="sandbox-exec does not limit it here") if isolated and found.backend else found
     if sys.platform != "linux":
         return Sandbox(reason=f"git-swarm knows none for {sys.platform}")
     program = shutil.which("bwrap", path=env.get("PATH"))
@@ -303,32 +303,32 @@ def find_sandbox(env: Mapping[str, str], home: Path | None, *, isolated: bool = 
     problem = leak = ""
     for network in ("none", "shared") if isolated else ("shared",):
         for flags in NAMESPACES:
-            wall = Bubblewrap(program, flags, machine, prlimit, groups=groups)
-            tried = replace(wall, network=network)
+            backend = Bubblewrap(program, flags, machine, prlimit, groups=groups)
+            tried = replace(backend, network=network)
             # Once for both: what perl's variables name need not be inside.
             if perl is not None and not _problem(tried, env, perl, "-e", "exit"):
-                return Sandbox(replace(wall, perl=perl), isolates=network == "none", leak=leak)
+                return Sandbox(replace(backend, perl=perl), isolates=network == "none", leak=leak)
             problem = _problem(tried, env)
             if not problem:
-                return Sandbox(wall, isolates=network == "none", leak=leak)
+                return Sandbox(backend, isolates=network == "none", leak=leak)
         leak = problem
     return Sandbox(reason=f"bwrap does not work here ({problem}); docs/sandbox.md says what it needs")
 
 
 def _tried_seatbelt(env: Mapping[str, str], home: Path | None) -> Sandbox:
-    wall = Seatbelt(home)
-    problem = _problem(wall, env)
-    return Sandbox(reason=f"sandbox-exec does not work here ({problem})") if problem else Sandbox(wall)
+    backend = Seatbelt(home)
+    problem = _problem(backend, env)
+    return Sandbox(reason=f"sandbox-exec does not work here ({problem})") if problem else Sandbox(backend)
 
 
-def _problem(wall: Bubblewrap | Seatbelt, env: Mapping[str, str], *command: str) -> str:
+def _problem(backend: Bubblewrap | Seatbelt, env: Mapping[str, str], *command: str) -> str:
     """Why nothing can be started; empty: it can.
 
     :param command: what is tried, if not a shell.
     """
     try:
         done = subprocess.run(
-            wall.wrap(command or ["/bin/sh", "-c", ":"]),
+            backend.wrap(command or ["/bin/sh", "-c", ":"]),
             env=dict(env),
             cwd="/",
             stdin=subprocess.DEVNULL,

@@ -91,8 +91,8 @@ def start_run(
         mention_sandbox(session)
         mention_navigator(session)
         session.context.observer.opened(state, str(shadow.path))
-        place = RunWorktree.of(session, shadow)
-        after = carry_on(session, place, state, decide_next(session, state))
+        worktree = RunWorktree.of(session, shadow)
+        after = carry_on(session, worktree, state, decide_next(session, state))
         push_to_hub(session, after, executes=False)
         return after
 

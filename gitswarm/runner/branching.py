@@ -150,7 +150,7 @@ class _Forking(Struct, frozen=True):
     """What all targets have in common. `start`: the run at the fork."""
 
     session: Session
-    place: RunWorktree
+    worktree: RunWorktree
     state: RunState
     decision: Decision
     fork: ForkState
@@ -168,7 +168,7 @@ class _Forking(Struct, frozen=True):
 
 
 def execute_fork(
-    session: Session, place: RunWorktree, state: RunState, decision: Decision, resumption: Resumption | None
+    session: Session, worktree: RunWorktree, state: RunState, decision: Decision, resumption: Resumption | None
 ) -> Branched:
     """Executes the pending targets that have no commit yet, and replays the first one that has one on the branch.
 
@@ -182,10 +182,10 @@ def execute_fork(
     executed: tuple[str, ...] = ()
     if missing and not _is_over(session, state, decision, fork, done):
         start = state_at(session, state, fork_commit(fork))
-        _execute(_Forking(session, place, state, decision, fork, start, resumption), missing)
+        _execute(_Forking(session, worktree, state, decision, fork, start, resumption), missing)
         executed, done = missing, finished(session, fork)
     target = next(target for target in fork.pending if target in done)
-    return Branched(bring_onto_branch(session, place, state, done[target]), executed)
+    return Branched(bring_onto_branch(session, worktree, state, done[target]), executed)
 
 
 def _is_over(
@@ -200,7 +200,7 @@ def _is_over(
 
 def _execute(forking: _Forking, targets: Sequence[str]) -> None:
     """Until each target has a commit on the fork's commit, or the fork is over and the others were ended."""
-    forking.place.leave()
+    forking.worktree.leave()
     steps: list[OpenStep] = []
     try:
         steps.extend(_opened(forking, targets))
@@ -212,7 +212,7 @@ def _execute(forking: _Forking, targets: Sequence[str]) -> None:
 
 
 def _opened(forking: _Forking, targets: Sequence[str]) -> Iterator[OpenStep]:
-    """Each with its place, its plan and its first events; none is executed before all are open."""
+    """Each with its worktree, its plan and its first events; none is executed before all are open."""
     iterations = off_branch(forking.session)
     wanted = dict.fromkeys(targets, forking.decision)
     allowed = allowance(forking.session, forking.state, forking.flow.id, wanted)
@@ -227,17 +227,17 @@ def _open(
     step = step_at(session, forking.flow.id, target, decision.stack)
     station = session.specs.stations.get(step.station or "")
     is_shared = forking.is_fresh and not writes_code(forking.flow, step, station)
-    place = replace(forking.place, interrupted=iterations)
+    worktree = replace(forking.worktree, interrupted=iterations)
     if not is_shared:
-        side = prepare_side(session, forking.place.shadow, target, fork_commit(fork))
-        place = replace(RunWorktree.of(session, side), interrupted=iterations)
+        side = prepare_side(session, forking.worktree.shadow, target, fork_commit(fork))
+        worktree = replace(RunWorktree.of(session, side), interrupted=iterations)
     is_first = target == fork.pending[0]
     own = replace(decision, to_step=target, events=decision.events if is_first else ())
-    plan = plan_step(session, place, _before(forking, target), own, forking.resumption)
+    plan = plan_step(session, worktree, _before(forking, target), own, forking.resumption)
     parallel = Parallel(state.tip, state.tip_tree if is_shared else None)
     resumption = forking.resumption if is_first else None
     plan = replace(plan, parallel=parallel, resumption=resumption, allowed=allowed)
-    return open_step(session, place, plan)
+    return open_step(session, worktree, plan)
 
 
 def _before(forking: _Forking, target: str) -> RunState:
@@ -284,12 +284,12 @@ def _keep(forking: _Forking, step: OpenStep) -> None:
     execution = step.plan.execution
     journal = OpenJournal(step.journal.path, execution.flow, execution.step, execution.iteration)
     step.journal.close()
-    keep_ended(forking.session, forking.state, step.place.shadow, journal)
+    keep_ended(forking.session, forking.state, step.worktree.shadow, journal)
     step.journal.delete()
     _leave(forking.session, step)
 
 
 def _leave(session: Session, step: OpenStep) -> None:
     if step.shared_tree is None:
-        shadow = step.place.shadow
+        shadow = step.worktree.shadow
         remove_step_worktree(StepWorktree(step.name, shadow.path, shadow.git_dir), session.locks)

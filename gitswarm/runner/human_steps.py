@@ -64,14 +64,14 @@ def commit_human_step(
     decision = pending_decision(session, state)
     skipped = _step_to_skip(session, state, decision, options.skip) if options.skip is not None else None
     decision = decide_by_hand(session, state, decision)
-    place = edited or restore_worktree(session, state)
+    worktree = edited or restore_worktree(session, state)
     if edited is not None:
-        state = _adopt(session, place, state, decision)
+        state = _adopt(session, worktree, state, decision)
         decision = repeat_decision(session, state, decision)
     if skipped is not None:
-        state = _skip(session, place, state, replace(decision, to_step=skipped), options.answer)
+        state = _skip(session, worktree, state, replace(decision, to_step=skipped), options.answer)
         decision = decide_skip(session, state)
-    return place, state, decision
+    return worktree, state, decision
 
 
 def _worktree_with_edits(session: Session, state: RunState) -> RunWorktree:
@@ -94,10 +94,10 @@ def _worktree_with_edits(session: Session, state: RunState) -> RunWorktree:
     return RunWorktree.of(session, shadow)
 
 
-def _adopt(session: Session, place: RunWorktree, state: RunState, decision: Decision) -> RunState:
+def _adopt(session: Session, worktree: RunWorktree, state: RunState, decision: Decision) -> RunState:
     summary = f"edits made by hand, before {decision.next_flow}/{decision.to_step}"
     result = handed_off(ADOPT, Handoff(status=Status.UNVERIFIED, summary=summary))
-    return _commit_result(session, place, state, replace(decision, events=()), result)
+    return _commit_result(session, worktree, state, replace(decision, events=()), result)
 
 
 def _step_to_skip(session: Session, state: RunState, decision: Decision, asked: str) -> str:
@@ -120,21 +120,23 @@ def _step_to_skip(session: Session, state: RunState, decision: Decision, asked: 
     return step
 
 
-def _skip(session: Session, place: RunWorktree, state: RunState, decision: Decision, answer: str) -> RunState:
+def _skip(session: Session, worktree: RunWorktree, state: RunState, decision: Decision, answer: str) -> RunState:
     why = f"skipped by hand: {answer}" if answer else "skipped by hand"
     handoff = Handoff(status=Status.UNVERIFIED, summary=why)
     result = StepResult(decision.to_step or "", Result.SKIPPED, why, handoff=handoff)
-    return _commit_result(session, place, state, decision, result)
+    return _commit_result(session, worktree, state, decision, result)
 
 
 def _commit_result(
-    session: Session, place: RunWorktree, state: RunState, decision: Decision, result: StepResult
+    session: Session, worktree: RunWorktree, state: RunState, decision: Decision, result: StepResult
 ) -> RunState:
     flow, step = decision.next_flow, result.step_id
     iteration = state.last_iteration(flow, step) + 1
     execution = Execution(session.layout.run_id, flow, step, iteration, HUMAN)
     plan = operation_plan(session, state, decision, execution, keeps_code=result.status is Result.SKIPPED)
-    return execute_operation(session, place, replace(plan, resumption=Resumption()), lambda _request, _emit: result)
+    return execute_operation(
+        session, worktree, replace(plan, resumption=Resumption()), lambda _request, _emit: result
+    )
 
 
 class OutOfBandStep(Struct, frozen=True):
@@ -189,27 +191,27 @@ def adopt_out_of_band(session: Session, state: RunState) -> RunState | None:
     left = look(session, state, shadow)
     if not left.is_dirty:
         return None
-    place = RunWorktree.of(session, shadow)
+    worktree = RunWorktree.of(session, shadow)
     for journal in left.journals:
         journal.path.unlink(missing_ok=True)
     summary = "edits made by hand, after the run had succeeded"
     result = handed_off(ADOPT, Handoff(status=Status.UNVERIFIED, summary=summary))
     step = OutOfBandStep.of(result, keeps_code=False)
-    return _execute_ended(session, place, state, step)
+    return _execute_ended(session, worktree, state, step)
 
 
-def _execute_ended(session: Session, place: RunWorktree, state: RunState, what: OutOfBandStep) -> RunState:
+def _execute_ended(session: Session, worktree: RunWorktree, state: RunState, what: OutOfBandStep) -> RunState:
     flow = state.steps[-1].flow if state.steps else session.spec.flows[0]
-    iteration = max(state.last_iteration(flow, what.step), place.interrupted.get((flow, what.step), 0)) + 1
+    iteration = max(state.last_iteration(flow, what.step), worktree.interrupted.get((flow, what.step), 0)) + 1
     decision = replace(decision_at_end(session, state.tip), proposal=None)
     execution = Execution(session.layout.run_id, flow, what.step, iteration, what.agent)
     plan = operation_plan(session, state, decision, execution, keeps_code=what.keeps_code)
-    after = execute_operation(session, place, replace(plan, out_of_band=what.out_of_band), what.operation)
+    after = execute_operation(session, worktree, replace(plan, out_of_band=what.out_of_band), what.operation)
     follow_approval(session.repository, after)
-    return _end_again(session, place, after, state.tip)
+    return _end_again(session, worktree, after, state.tip)
 
 
-def _end_again(session: Session, place: RunWorktree, state: RunState, earlier: str) -> RunState:
+def _end_again(session: Session, worktree: RunWorktree, state: RunState, earlier: str) -> RunState:
     """
     :param earlier: the `end` commit that the step stands on.
     """
@@ -217,7 +219,7 @@ def _end_again(session: Session, place: RunWorktree, state: RunState, earlier: s
     partial = current_partial(session, replay(session.repository, session.layout, earlier))
     if partial is not None:  # the step that was cut off still waits for `resume`
         partial = replace(partial, end=state.ends + 1)
-    return end_run(session, place, state, RunOutcome(_status(session, earlier), decision, partial))
+    return end_run(session, worktree, state, RunOutcome(_status(session, earlier), decision, partial))
 
 
 def _status(session: Session, end: str) -> RunStatus:

@@ -23,7 +23,7 @@ from gitswarm.worktree import snapshot
 _ADDED_AGAIN = ("Swarm-Format", "Swarm-Prev-Notes")
 
 
-def bring_onto_branch(session: Session, place: RunWorktree, state: RunState, sibling: StepRecord) -> RunState:
+def bring_onto_branch(session: Session, worktree: RunWorktree, state: RunState, sibling: StepRecord) -> RunState:
     """Merges the change of a parallel step with what the others changed; its records and artifacts stay as they are.
 
     Of a failed step only the evidence is taken. A change that conflicts is left out: the step is PARTIAL then, and
@@ -39,9 +39,9 @@ def bring_onto_branch(session: Session, place: RunWorktree, state: RunState, sib
         others = ", ".join(merged.conflicts)
         session.context.observer.notice(f"{sibling.step} conflicts in {others}: its code is left out")
     after = session.store.commit(state, StagedCommit(message, sibling.execution.agent, merged.tree, files))
-    place.index.leave()
-    snapshot.restore(place.shadow, after.tip_tree, session.layout.base)
-    place.index.leave()
+    worktree.index.leave()
+    snapshot.restore(worktree.shadow, after.tip_tree, session.layout.base)
+    worktree.index.leave()
     return after
 
 

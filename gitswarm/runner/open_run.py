@@ -194,5 +194,5 @@ def end_unowned(repository: Repository, layout: RunLayout, context: RunContext, 
     with open_run(repository, layout, context) as opened:
         if opened.state.end is not None:
             return opened.state
-        place = restore_worktree(opened.session, opened.state)
-        return end_run(opened.session, place, opened.state, ending_at(opened.session, opened.state, request))
+        worktree = restore_worktree(opened.session, opened.state)
+        return end_run(opened.session, worktree, opened.state, ending_at(opened.session, opened.state, request))

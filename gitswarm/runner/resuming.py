@@ -85,18 +85,18 @@ def _resume(opened: OpenRun, options: ResumeOptions) -> Resumed:
     if state.end is RunStatus.SUCCEEDED:
         return Resumed(state, was_complete=False)
     if options.adopt or options.skip:
-        place, state, decision = commit_human_step(session, state, options)
+        worktree, state, decision = commit_human_step(session, state, options)
         resumption = Resumption(options.answer)
     else:
-        place, partial = _worktree_to_continue(session, state)
+        worktree, partial = _worktree_to_continue(session, state)
         decision = pending_decision(session, state, approve=options.approve)
-        unfinished = None if partial else find_unfinished(session, state, place, decision)
+        unfinished = None if partial else find_unfinished(session, state, worktree, decision)
         resumption = Resumption(options.answer, partial.summary if partial else "", unfinished)
     fresh = not state.own_steps and state.end is None
     mention_sandbox(session)
     mention_navigator(session)
-    context.observer.opened(state, str(place.shadow.path))
-    after = carry_on(session, place, state, decision, None if fresh else resumption)
+    context.observer.opened(state, str(worktree.shadow.path))
+    after = carry_on(session, worktree, state, decision, None if fresh else resumption)
     return Resumed(after, was_complete=False)
 
 
@@ -147,7 +147,7 @@ def _worktree_to_continue(session: Session, state: RunState) -> tuple[RunWorktre
     if partial is None:
         return restore_worktree(session, state), None
     shadow = prepare_worktree(session)
-    place = RunWorktree.of(session, shadow)
+    worktree = RunWorktree.of(session, shadow)
     if not look(session, state, shadow).is_dirty:
-        restore_partial(session, place, state, partial)
-    return place, partial
+        restore_partial(session, worktree, state, partial)
+    return worktree, partial

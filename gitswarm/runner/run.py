@@ -27,7 +27,7 @@ from gitswarm.runner.undo.recovery import keep_partial, partial_fork, partial_pa
 
 
 def carry_on(
-    session: Session, place: RunWorktree, state: RunState, decision: Decision, resumption: Resumption | None = None
+    session: Session, worktree: RunWorktree, state: RunState, decision: Decision, resumption: Resumption | None = None
 ) -> RunState:
     """Executes from `decision` until the run ends, however it ends; the state with its `end` commit."""
     push_to_hub(session, state)
@@ -38,24 +38,24 @@ def carry_on(
             session.context.observer.decided(decision)
             ending = _end_here(session, reached, decision, executed=reached is not state)
             if ending is not None:
-                return end_run(session, place, reached, ending)
+                return end_run(session, worktree, reached, ending)
             session.locks.hold_gc()
             if decision.decision is Action.FORK:
                 from gitswarm.runner.branching import execute_fork  # noqa: PLC0415 - few flows fork
 
-                branched = execute_fork(session, place, reached, decision, resumption)
+                branched = execute_fork(session, worktree, reached, decision, resumption)
                 reached = branched.state
                 resumption = None if branched.executed else resumption
             else:
-                plan = plan_step(session, place, reached, decision, resumption)
+                plan = plan_step(session, worktree, reached, decision, resumption)
                 allowed = allowance(session, reached, plan.flow.id, {plan.step.id: decision})
                 plan = replace(plan, allowed=allowed[plan.step.id])
                 if plan.step.is_kernel:
                     from gitswarm.runner.operations.catalog import execute_kernel_step  # noqa: PLC0415 - as above
 
-                    reached = execute_kernel_step(session, place, plan)
+                    reached = execute_kernel_step(session, worktree, plan)
                 else:
-                    reached = execute_step(session, place, plan)
+                    reached = execute_step(session, worktree, plan)
                 resumption = None
             session.context.observer.committed(reached)
             decision = decide_next(session, reached)
@@ -69,7 +69,7 @@ def carry_on(
     finally:
         for thread in session.removing:
             thread.join()
-    return _end_now(session, place, reached, decision)
+    return _end_now(session, worktree, reached, decision)
 
 
 def _end_here(session: Session, state: RunState, decision: Decision, *, executed: bool) -> RunOutcome | None:
@@ -91,20 +91,20 @@ def _end_here(session: Session, state: RunState, decision: Decision, *, executed
     return None
 
 
-def _end_now(session: Session, place: RunWorktree, state: RunState, decision: Decision) -> RunState:
+def _end_now(session: Session, worktree: RunWorktree, state: RunState, decision: Decision) -> RunState:
     """Ends the run in the middle of a step. What was paid for is finished; what was not stays in the worktree."""
     end_orphans(session)
     finished = session.store.finish_next(replay(session.repository, session.layout))
     if finished.tip != state.tip:
         restore_worktree(session, finished)
-        return end_run(session, place, finished, ending_at(session, finished, _request(session)))
+        return end_run(session, worktree, finished, ending_at(session, finished, _request(session)))
     if decision.decision is Action.FORK:
         partial = partial_fork(session, finished)
-        place = restore_worktree(session, finished)
+        worktree = restore_worktree(session, finished)
     else:
-        partial = keep_partial(session, place, finished)
+        partial = keep_partial(session, worktree, finished)
     request = _request(session)
-    return end_run(session, place, finished, RunOutcome(STATUS[request.kind], decision, partial, request.reason))
+    return end_run(session, worktree, finished, RunOutcome(STATUS[request.kind], decision, partial, request.reason))
 
 
 def _request(session: Session) -> Request:
@@ -131,7 +131,7 @@ def ending_at(session: Session, state: RunState, request: Request) -> RunOutcome
     return RunOutcome(STATUS[request.kind], decision, asked=request.reason)
 
 
-def end_run(session: Session, place: RunWorktree, state: RunState, ending: RunOutcome) -> RunState:
+def end_run(session: Session, worktree: RunWorktree, state: RunState, ending: RunOutcome) -> RunState:
     """The `end` commit: last decision and terminal event; it seals the notes of the step before it."""
     ending = replace(ending, status=_proven(state, ending.status))
     status = ending.status
@@ -148,11 +148,11 @@ def end_run(session: Session, place: RunWorktree, state: RunState, ending: RunOu
         f"run {status}: {reason}", reason, end_trailers(session.layout, status, number, len(events))
     )
     staged = session.store.stage(message, state.tip_tree, content)
-    place.folder.write(staged.contents)
+    worktree.folder.write(staged.contents)
     after = session.store.commit(state, staged)
     session.requests.clear()
-    place.index.begin_aligning(after.tip_tree, staged.files)
-    place.index.leave()
+    worktree.index.begin_aligning(after.tip_tree, staged.files)
+    worktree.index.leave()
     for event in events:
         session.context.observer.event(event)
     return after

@@ -147,12 +147,12 @@ def temporary_worktree(session: Session, shadow: Shadow, commit: str, tree: str)
     :param shadow: the run's worktree.
     :raises SetupFailedError: as `prepare_worktree`.
     """
-    place = _equipped(session, add_landing(session.repository, shadow, commit, session.locks))
+    checkout = _equipped(session, add_landing(session.repository, shadow, commit, session.locks))
     try:
-        place.git.output("read-tree", "--reset", "-u", tree)
-        reveal(place, tree)
-        _set_up(session, place, tree)
-        yield place
+        checkout.git.output("read-tree", "--reset", "-u", tree)
+        reveal(checkout, tree)
+        _set_up(session, checkout, tree)
+        yield checkout
     finally:
         remove_landing(session.repository, session.layout.run_id, session.locks)
 

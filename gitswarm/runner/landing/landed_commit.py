@@ -113,23 +113,25 @@ def make_commit(
     shadow = find_shadow(session.repository, session.layout.branch)
     if shadow is None or not (test or hooks):
         return _without_checkout(session, shape), None
-    with temporary_worktree(session, shadow, shape.parents[0], shape.tree) as place:
-        tested = _test(session, place, request, emit) if test else None
+    with temporary_worktree(session, shadow, shape.parents[0], shape.tree) as checkout:
+        tested = _test(session, checkout, request, emit) if test else None
         if tested is not None and (tested.status is Result.FAILED or (tested.check and tested.check.passed is False)):
             return _failing(session, tested), tested
-        made = _with_hooks(session, shape, place) if hooks else _without_checkout(session, shape)
+        made = _with_hooks(session, shape, checkout) if hooks else _without_checkout(session, shape)
     return made, tested
 
 
-def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> StepResult:
+def _test(session: Session, checkout: Shadow, request: StepRequest, emit: Emit) -> StepResult:
     """The project's tests, as a command step of the run would find and execute them."""
-    containment = contained(session, place, "landing")
-    env = {**request.env, **containment.environment, "RUN_BASE": str(place.path / session.layout.base)}
-    order = command_order(session, Step(id=request.execution.step, engine="command", command="test"), place.path, env)
+    containment = contained(session, checkout, "landing")
+    env = {**request.env, **containment.environment, "RUN_BASE": str(checkout.path / session.layout.base)}
+    order = command_order(
+        session, Step(id=request.execution.step, engine="command", command="test"), checkout.path, env
+    )
     asked = replace(
         request,
-        worktree=place.path,
-        run_base=place.path / session.layout.base,
+        worktree=checkout.path,
+        run_base=checkout.path / session.layout.base,
         env=env,
         command=order,
         containment=containment,
@@ -165,23 +167,23 @@ def _without_checkout(session: Session, shape: CommitSpec) -> str | Refused:
         return Refused("git could not make the commit in your name", hint, output=error.message)
 
 
-def _with_hooks(session: Session, shape: CommitSpec, place: Shadow) -> str | Refused:
+def _with_hooks(session: Session, shape: CommitSpec, checkout: Shadow) -> str | Refused:
     """`git commit` of the user in a worktree that holds exactly what lands."""
-    users = UsersGit(session.context.env, place.path, session.repository.git.before)
+    users = UsersGit(session.context.env, checkout.path, session.repository.git.before)
     folder = users_hooks(session)
     # husky and others make their folder for a checkout, not for every worktree.
-    elsewhere = ("-c", f"core.hooksPath={folder.path}") if folder.missing_in(place.path) else ()
+    elsewhere = ("-c", f"core.hooksPath={folder.path}") if folder.missing_in(checkout.path) else ()
     if len(shape.parents) > 1:  # git has to be told of the second one
-        (place.git_dir / "MERGE_HEAD").write_text(f"{shape.parents[1]}\n", encoding="ascii")
+        (checkout.git_dir / "MERGE_HEAD").write_text(f"{shape.parents[1]}\n", encoding="ascii")
         # Else git leaves out a first parent that the second one descends from.
-        (place.git_dir / "MERGE_MODE").write_text("no-ff", encoding="ascii")
+        (checkout.git_dir / "MERGE_MODE").write_text("no-ff", encoding="ascii")
     words = ("commit", "--quiet", "--allow-empty", "--cleanup=whitespace", "-F", "-")
     done = users.run(*elsewhere, *words, stdin=shape.message.encode())
     run = session.layout.run_id
     if done.returncode != 0:
         hint = f"git swarm land {run}   (once that is fixed)"
         return Refused("your commit hooks refused the commit", hint, output=_tail(output_of(done)))
-    commit = place.git.output("rev-parse", "HEAD").decode().strip()
+    commit = checkout.git.output("rev-parse", "HEAD").decode().strip()
     return _what_hooks_changed(session, shape, commit) or commit
 
 

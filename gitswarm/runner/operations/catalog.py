@@ -225,11 +225,11 @@ OPERATIONS: Mapping[Operation, Callable[[KernelStep, StepRequest, Emit], StepRes
 }
 
 
-def execute_kernel_step(session: Session, place: RunWorktree, plan: StepPlan) -> RunState:
+def execute_kernel_step(session: Session, worktree: RunWorktree, plan: StepPlan) -> RunState:
     """Carries out and commits a step with an operation; the state after it."""
     if plan.step.operation is None:
         raise ValueError(f"{plan.step.id} has no operation")
-    operation = partial(OPERATIONS[plan.step.operation], KernelStep(session, place, plan))
-    after = execute_operation(session, place, plan, operation)
+    operation = partial(OPERATIONS[plan.step.operation], KernelStep(session, worktree, plan))
+    after = execute_operation(session, worktree, plan, operation)
     follow_approval(session.repository, after)
     return move_to_new_base(session, after)

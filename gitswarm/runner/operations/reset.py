@@ -197,7 +197,7 @@ def rebase(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
             f"{UPSTREAM} names no commit that is here", hint=f"git swarm rollback reset --run {step.run}"
         )
     found = merged_onto(step.session.repository, state.base, onto, state.tip_tree)
-    shadow = step.place.shadow
+    shadow = step.worktree.shadow
     tree = _with_runs(step, found.tree)
     occupied = snapshot.in_the_way(shadow, tree)
     if occupied:
@@ -250,7 +250,7 @@ def _rebased(step: KernelStep, request: StepRequest, conflicts: list[str], onto:
 
 
 def _occupied(step: KernelStep, request: StepRequest, names: list[str]) -> StepResult:
-    run, folder = step.run, step.place.shadow.path
+    run, folder = step.run, step.worktree.shadow.path
     handoff = Handoff(
         status=Status.BLOCKED,
         summary=f"{names[0]}: a file that git ignores is where upstream has one now",
@@ -282,7 +282,7 @@ def _given_up(step: KernelStep, request: StepRequest, before: str) -> StepResult
     state = step.state
     code = step.session.repository.objects.commit(beginning(step).parent).tree
     tree = _with_runs(step, code)
-    snapshot.restore(step.place.shadow, tree, step.session.layout.base)
+    snapshot.restore(step.worktree.shadow, tree, step.session.layout.base)
     result = _carried(step, request, moved=False, reason="conflicts were left: the run stays on its base")
     is_there = state.base == state.bases.root  # rolled back into a rebase whose commits have moved
     return replace(result, brought=tree, trailers={REBASED: state.base} if is_there else {GIVEN_UP: before})

@@ -61,26 +61,26 @@ def _discreet(session: Session, result: StepResult) -> StepResult:
 
 
 def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
-    place, journal, before = step.place, step.journal, step.plan.before.tip_tree
+    worktree, journal, before = step.worktree, step.journal, step.plan.before.tip_tree
     tampered = _bring_back(session, step)
-    place.index.repair(before)
-    quarantined = _report_nested(session, place, journal)
-    changes = place.folder.examine(before, step.declared)
+    worktree.index.repair(before)
+    quarantined = _report_nested(session, worktree, journal)
+    changes = worktree.folder.examine(before, step.declared)
     tampered.extend(readable(path) for path in changes.tampered)
     _report_tampering(journal, tampered)
     keeps_code = step.plan.keeps_code
     # What others have published is no secret of the step's.
     since = search_since(session, result.brought or before)
-    staged = snapshot.unchanged(before) if keeps_code else snapshot.stage(place.shadow, since)
+    staged = snapshot.unchanged(before) if keeps_code else snapshot.stage(worktree.shadow, since)
     result = _not_taken(step, result, staged.refused)
-    secrets = take_out(session, place.shadow, staged, journal)
+    secrets = take_out(session, worktree.shadow, staged, journal)
     objects = session.repository.objects
     code_tree = objects.with_subtree(staged.tree, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))
     reports = _reports(session, step, result, code_tree)
     put_back: list[str] = []
     if code_tree != before and _only_reads(session, step, result):
         put_back = _put_back(session, step, before, code_tree)
-        place.folder.write(changes.declared)
+        worktree.folder.write(changes.declared)
         code_tree = before
     return StepOutcome(
         result=result,
@@ -96,8 +96,8 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
         ),
         code_tree=code_tree,
         artifacts=changes.declared,
-        present=place.folder.paths(),
-        ignored=_claimed_and_ignored(place.shadow, result),
+        present=worktree.folder.paths(),
+        ignored=_claimed_and_ignored(worktree.shadow, result),
         is_index_stale=code_tree != staged.tree,
         reports=reports,
     )
@@ -151,7 +151,7 @@ def _look_shared(session: Session, step: OpenStep, result: StepResult) -> StepOu
     """The step wrote its own artifacts and nothing else."""
     before = step.plan.before.tip_tree
     tampered = _bring_back(session, step)
-    artifacts = step.place.folder.peek(step.shared_tree or before, step.declared)
+    artifacts = step.worktree.folder.peek(step.shared_tree or before, step.declared)
     diff = session.repository.diffs.summary(before, before)
     return StepOutcome(
         result=result,
@@ -159,7 +159,7 @@ def _look_shared(session: Session, step: OpenStep, result: StepResult) -> StepOu
         evidence=Evidence(diff=diff, tests=CheckOutcome(), tampered=tuple(tampered)),
         code_tree=before,
         artifacts=artifacts,
-        present=step.place.folder.paths(),
+        present=step.worktree.folder.paths(),
     )
 
 
@@ -173,9 +173,9 @@ def examine_shared(
     """
     evidence, tree = outcome.evidence, step.shared_tree or step.plan.before.tip_tree
     if declared is not None:
-        step.place.index.repair(tree)
-        quarantined = _report_nested(session, step.place, step.journal)
-        changes = step.place.folder.examine(tree, declared)
+        step.worktree.index.repair(tree)
+        quarantined = _report_nested(session, step.worktree, step.journal)
+        changes = step.worktree.folder.examine(tree, declared)
         code = _put_code_back(session, step, tree)
         tampered = (*evidence.tampered, *(readable(path) for path in (*changes.tampered, *code)))
         evidence = replace(evidence, tampered=tampered, quarantined=tuple(quarantined))
@@ -185,7 +185,7 @@ def examine_shared(
 
 def _put_code_back(session: Session, step: OpenStep, tree: str) -> list[str]:
     """As `_put_back`, of a worktree that several steps share and that nobody has staged yet."""
-    shadow = step.place.shadow
+    shadow = step.worktree.shadow
     staged = snapshot.stage(shadow, search_since(session, tree))
     take_out(session, shadow, staged, step.journal)
     return _put_back(session, step, tree, staged.tree)
@@ -211,7 +211,7 @@ def _put_back(session: Session, step: OpenStep, tree: str, left: str) -> list[st
         session.context.observer.notice(
             f"{listed(changed)}: {name} may not change this; restored, and its version is kept in {kept}"
         )
-        snapshot.restore(step.place.shadow, tree, session.layout.base)
+        snapshot.restore(step.worktree.shadow, tree, session.layout.base)
     return changed
 
 
@@ -228,12 +228,12 @@ def _bring_back(session: Session, step: OpenStep) -> list[str]:
     refs = session.repository.refs
     kept = _quarantine(session)
     is_open = session.sandbox.backend is None and not step.plan.step.is_kernel
-    found = step.place.watch.put_back(kept) if is_open else []
+    found = step.worktree.watch.put_back(kept) if is_open else []
     if found:
         session.context.observer.notice(
             f"{listed(found)}: changed during {step.name}; restored, and the changed version is kept in {kept}"
         )
-    found += [f"{name} of the worktree" for name in reattach(step.place.shadow)]
+    found += [f"{name} of the worktree" for name in reattach(step.worktree.shadow)]
     branch = session.layout.branch
     moved = refs.read(branch)
     if moved != step.plan.branch_tip:
@@ -244,9 +244,9 @@ def _bring_back(session: Session, step: OpenStep) -> list[str]:
     return found
 
 
-def _report_nested(session: Session, place: RunWorktree, journal: Journal) -> list[str]:
+def _report_nested(session: Session, worktree: RunWorktree, journal: Journal) -> list[str]:
     moved = []
-    for name, kept_as in quarantine_nested(session, place):
+    for name, kept_as in quarantine_nested(session, worktree):
         journal.append(Event(EventKind.REPOSITORY_QUARANTINED, {"path": f"{name}/.git", "kept_as": kept_as}))
         moved.append(name)
     return moved
@@ -256,19 +256,19 @@ def _quarantine(session: Session) -> Path:
     return session.repository.swarm_dir / "quarantine" / session.layout.run_id
 
 
-def quarantine_nested(session: Session, place: RunWorktree) -> Iterator[tuple[str, str]]:
+def quarantine_nested(session: Session, worktree: RunWorktree) -> Iterator[tuple[str, str]]:
     """Takes the `.git` out of repositories in the worktree that are neither its submodules nor ignored.
 
     Yields the folder, and the name under which its `.git` is kept.
     """
-    nested = place.nested.find(time.time_ns())
-    found = [name for name in nested if not is_submodule(place.shadow, name)]
-    ignored = snapshot.ignored(place.shadow, [f"{name}/" for name in found]) if found else set()
+    nested = worktree.nested.find(time.time_ns())
+    found = [name for name in nested if not is_submodule(worktree.shadow, name)]
+    ignored = snapshot.ignored(worktree.shadow, [f"{name}/" for name in found]) if found else set()
     store = _quarantine(session)
     for name in found:
         if name not in ignored:
-            kept_as = quarantine(place.shadow.path, name, store).name
-            snapshot.forget(place.shadow, [name])
+            kept_as = quarantine(worktree.shadow.path, name, store).name
+            snapshot.forget(worktree.shadow, [name])
             yield name, kept_as
 
 

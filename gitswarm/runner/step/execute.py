@@ -45,17 +45,17 @@ from gitswarm.untrusted import remove_tree
 from gitswarm.worktree import snapshot
 
 
-def execute_step(session: Session, place: RunWorktree, plan: StepPlan) -> RunState:
+def execute_step(session: Session, worktree: RunWorktree, plan: StepPlan) -> RunState:
     """Executes a step and commits it; the state after it."""
-    step = open_step(session, place, plan)
+    step = open_step(session, worktree, plan)
     try:
         engine = session.engines[plan.choice.key]
         with ending_strays():
             result = ask(engine, step.request, step.journal.append, session.context.clock)
         outcome = examine(session, step, result)
         commit = stage_commit(session, step, outcome)
-        place.folder.write(commit.contents)
-        place.folder.remove(path for path, blob in commit.files.items() if blob is None)
+        worktree.folder.write(commit.contents)
+        worktree.folder.remove(path for path, blob in commit.files.items() if blob is None)
         if outcome.is_failed or conversation_folder(session, plan.execution).exists():
             tree = _left(session, plan, outcome, commit)
             keep_conversation(session, step, outcome.evidence, tree)
@@ -69,17 +69,17 @@ def execute_step(session: Session, place: RunWorktree, plan: StepPlan) -> RunSta
     return state
 
 
-def open_step(session: Session, place: RunWorktree, plan: StepPlan) -> OpenStep:
+def open_step(session: Session, worktree: RunWorktree, plan: StepPlan) -> OpenStep:
     """Journals why the step is executed, and that it is now."""
     context = session.context
     folder = journal_folder(session.repository, session.layout)
     journal = Journal(folder, plan.execution, context.clock, context.observer.event, session.redactor)
     try:
         journal.append_all(_first_events(plan, "" if plan.choice == OWN else session.sandbox.containment.name))
-        restore_unfinished(session, place, plan)
-        place.leave()
-        request = step_request(session, place, plan)
-        return OpenStep(plan, place, journal, request, session.store.note_tips())
+        restore_unfinished(session, worktree, plan)
+        worktree.leave()
+        request = step_request(session, worktree, plan)
+        return OpenStep(plan, worktree, journal, request, session.store.note_tips())
     except BaseException:
         journal.close()
         raise
@@ -194,10 +194,10 @@ def _without_work(
 def _settle(session: Session, step: OpenStep, outcome: StepOutcome, state: RunState, commit: StagedCommit) -> None:
     """Makes the worktree and its index what the commit says, so that `git status` there is clean.
 
-    The index may still be written when this returns: `place.index.leave()` waits for it.
+    The index may still be written when this returns: `worktree.index.leave()` waits for it.
     """
     if outcome.is_failed:
-        snapshot.restore(step.place.shadow, state.tip_tree, session.layout.base)
+        snapshot.restore(step.worktree.shadow, state.tip_tree, session.layout.base)
         return
-    step.place.folder.committed(state.tip_tree, commit.files)
-    step.place.index.begin_aligning(state.tip_tree, None if outcome.is_index_stale else commit.files)
+    step.worktree.folder.committed(state.tip_tree, commit.files)
+    step.worktree.index.begin_aligning(state.tip_tree, None if outcome.is_index_stale else commit.files)

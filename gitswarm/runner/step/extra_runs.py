@@ -120,29 +120,29 @@ def _tested(session: Session, step: OpenStep, test: ExtraTest, limit_s: float) -
 
     :raises SetupFailedError: the project's setup failed there.
     """
-    with temporary_worktree(session, step.place.shadow, step.plan.before.base, test.tree) as place:
+    with temporary_worktree(session, step.worktree.shadow, step.plan.before.base, test.tree) as checkout:
         try:
-            copy_leftovers(step.place.shadow.path, place.path, test.leftovers)
+            copy_leftovers(step.worktree.shadow.path, checkout.path, test.leftovers)
         except OSError:
             return "not possible"
-        run_base = place.path / session.layout.base
+        run_base = checkout.path / session.layout.base
         env = {**step.request.env, "RUN_BASE": str(run_base)}
-        order = command_order(session, step.plan.step, place.path, env)
+        order = command_order(session, step.plan.step, checkout.path, env)
         if order is None:
             return "not possible"
         order = replace(order, shell=test.line, timeout_s=min(order.timeout_s, limit_s))
-        containment = contained(session, place, "landing")
+        containment = contained(session, checkout, "landing")
         asked = replace(
-            step.request, worktree=place.path, run_base=run_base, env=env, command=order, containment=containment
+            step.request, worktree=checkout.path, run_base=run_base, env=env, command=order, containment=containment
         )
         began = time.time()
         result = CommandEngine(None, session.context.clock).run(ask_for_names(asked), lambda _event: None)
         remove_copies(session, "landing")
         if result.status is Result.FAILED:
             return "no time" if result.duration_ms >= order.timeout_s * 1000 else "not possible"
-        in_tree = {} if result.report_files else _left_in(place.path, began)
-        found = suite_run(session, place.path, result, in_tree)
-        return replace(found, leaves=ignored_entries(place)) if test.kind == "base" else found
+        in_tree = {} if result.report_files else _left_in(checkout.path, began)
+        found = suite_run(session, checkout.path, result, in_tree)
+        return replace(found, leaves=ignored_entries(checkout)) if test.kind == "base" else found
 
 
 def suite_run(

@@ -39,16 +39,16 @@ def operation_plan(
     )
 
 
-def execute_operation(session: Session, place: RunWorktree, plan: StepPlan, operation: Operation) -> RunState:
+def execute_operation(session: Session, worktree: RunWorktree, plan: StepPlan, operation: Operation) -> RunState:
     own = replace(session, engines={**session.engines, OWN.key: KernelEngine(operation)})
-    return execute_step(own, place, plan)
+    return execute_step(own, worktree, plan)
 
 
 class KernelStep(Struct, frozen=True):
     """One execution of a kernel step: the run that it finds, and where it works."""
 
     session: Session
-    place: RunWorktree
+    worktree: RunWorktree
     plan: StepPlan
 
     @property

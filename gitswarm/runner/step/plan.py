@@ -120,7 +120,7 @@ class OpenStep(Struct, frozen=True):
     run's notes, by ref."""
 
     plan: StepPlan
-    place: RunWorktree
+    worktree: RunWorktree
     journal: Journal
     request: StepRequest
     notes: Mapping[str, str | None] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class OpenStep(Struct, frozen=True):
     @property
     def declared(self) -> frozenset[str]:
         """The files in RUN_BASE that the step may write, relative to the worktree."""
-        return declared_paths(self.place, self.plan)
+        return declared_paths(self.worktree, self.plan)
 
     @property
     def shared_tree(self) -> str | None:
@@ -175,17 +175,17 @@ class StepOutcome(Struct, frozen=True):
         return self.result.status is Result.FAILED
 
 
-def declared_paths(place: RunWorktree, plan: StepPlan) -> frozenset[str]:
+def declared_paths(worktree: RunWorktree, plan: StepPlan) -> frozenset[str]:
     """The files in RUN_BASE that a step may write, relative to the worktree."""
-    return frozenset(f"{place.folder.base}/{path}" for path in plan.artifacts)
+    return frozenset(f"{worktree.folder.base}/{path}" for path in plan.artifacts)
 
 
 def plan_step(
-    session: Session, place: RunWorktree, state: RunState, decision: Decision, resumption: Resumption | None
+    session: Session, worktree: RunWorktree, state: RunState, decision: Decision, resumption: Resumption | None
 ) -> StepPlan:
     flow = session.specs.flows[decision.next_flow]
     step = step_at(session, flow.id, decision.to_step or "", decision.stack)
-    iteration = max(state.last_iteration(flow.id, step.id), place.interrupted.get((flow.id, step.id), 0)) + 1
+    iteration = max(state.last_iteration(flow.id, step.id), worktree.interrupted.get((flow.id, step.id), 0)) + 1
     station = station_at(session, step, decision.stack)
     choice = choice_of(session.spec.settings, flow.id, step)
     prompts = None
@@ -195,7 +195,7 @@ def plan_step(
         briefing = brief(session, state, role, decision, (answered.answer, answered.partial))
         briefing = replace(
             briefing,
-            names={**briefing.names, str(place.shadow.path): "{{worktree}}"},
+            names={**briefing.names, str(worktree.shadow.path): "{{worktree}}"},
             continues=answered.unfinished is not None,
         )
         prompts = compile_prompt(role, session.specs.fragments, briefing)
@@ -210,15 +210,17 @@ def plan_step(
         decision=decision,
         resumption=resumption,
         station=station,
-        commands=_commands(session, place, station) if station is not None else {},
+        commands=_commands(session, worktree, station) if station is not None else {},
         joins=outcome_at(state, flow, step),
         unfinished=resumption.unfinished if resumption is not None else None,
     )
 
 
-def _commands(session: Session, place: RunWorktree, station: Station) -> dict[str, str]:
+def _commands(session: Session, worktree: RunWorktree, station: Station) -> dict[str, str]:
     env = project_environment(session.context.env)
-    found = {name: project_command(session, name, place.shadow.path, env) for name in station.verification.commands}
+    found = {
+        name: project_command(session, name, worktree.shadow.path, env) for name in station.verification.commands
+    }
     return {name: line for name, line in found.items() if line is not None}
 
 

@@ -84,7 +84,7 @@ def _gathered(
     base = store.code(objects.commit(_landed_base(session, plan.before.base)).tree)
     code = store.code(outcome.code_tree)
     changes = tuple(text_changes(objects, base, code, session.repository.diffs.summary(base, code)))
-    final = suite_run(session, step.place.shadow.path, outcome.result, outcome.reports)
+    final = suite_run(session, step.worktree.shadow.path, outcome.result, outcome.reports)
     if base == code:
         return SuiteRuns(final, final), None
     read = read_changes(changes)
@@ -96,7 +96,7 @@ def _gathered(
     proof = _about(criteria, plain, final)
 
     def without_tree() -> SuiteRuns:
-        return _about(criteria, plain, suite_run(session, step.place.shadow.path, outcome.result))
+        return _about(criteria, plain, suite_run(session, step.worktree.shadow.path, outcome.result))
 
     runs = ExtraRuns(session, step, order.shell, (base, code), outcome.result.duration_ms / 1000)
     may_land = _may_land(session, plan, changes)
@@ -104,7 +104,7 @@ def _gathered(
         return _compared_with(runs, proof, "not needed", without_tree), None
     proof, kept = _with_base(runs, plan, proof, without_tree)
     if may_land:
-        proof = _with_commit(runs, proof, step.place.shadow, outcome.result.started_at)
+        proof = _with_commit(runs, proof, step.worktree.shadow, outcome.result.started_at)
     return replace(proof, extra_runs_ms=runs.took_ms), kept
 
 

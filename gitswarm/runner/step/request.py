@@ -40,14 +40,14 @@ from gitswarm.untrusted import read_file, remove_tree
 _NO_PROMPT = Prompt("This step runs a command of the project; no model is asked.", "")
 
 
-def step_request(session: Session, place: RunWorktree, plan: StepPlan) -> StepRequest:
-    worktree = place.shadow.path
-    run_base = worktree / session.layout.base
+def step_request(session: Session, worktree: RunWorktree, plan: StepPlan) -> StepRequest:
+    folder = worktree.shadow.path
+    run_base = folder / session.layout.base
     env = agent_environment(session, plan.step.agent)
     containment: Containment = UNCONTAINED
     if plan.choice != OWN:
         provider = session.engines[plan.choice.key].hosts(env)
-        containment = contained(session, place.shadow, copies_of(plan), provider)
+        containment = contained(session, worktree.shadow, copies_of(plan), provider)
     env |= {
         **containment.environment,
         **({SIBLING_MARKER: plan.mark} if plan.parallel else {}),
@@ -61,7 +61,7 @@ def step_request(session: Session, place: RunWorktree, plan: StepPlan) -> StepRe
         executed=plan.before.executions(plan.flow.id, plan.step.id),
         mode=plan.choice.mode,
         model=plan.choice.model or "none",
-        worktree=worktree,
+        worktree=folder,
         run_base=run_base,
         prompt=plan.session.prompt if plan.session else _NO_PROMPT,
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
@@ -70,8 +70,8 @@ def step_request(session: Session, place: RunWorktree, plan: StepPlan) -> StepRe
         withheld=frozenset(session.context.env.keys() - env.keys()),
         scratch=session.scratch,
         terms=_terms(plan),
-        decide=_permissions(session, place, plan, env),
-        command=command_order(session, plan.step, worktree, env),
+        decide=_permissions(session, worktree, plan, env),
+        command=command_order(session, plan.step, folder, env),
         scrub=session.redactor.scrub,
         containment=containment,
         deadline=None if plan.allowed.time_s is None else time.monotonic() + plan.allowed.time_s,
@@ -120,10 +120,10 @@ def package_scripts(worktree: Path) -> dict[str, str]:
         return {}
 
 
-def _permissions(session: Session, place: RunWorktree, plan: StepPlan, env: Mapping[str, str]) -> Decide:
+def _permissions(session: Session, worktree: RunWorktree, plan: StepPlan, env: Mapping[str, str]) -> Decide:
     """What the agent may do: its station's capabilities, in the worktree that it works in."""
     ground = RunScope(
-        worktree=place.shadow.path,
+        worktree=worktree.shadow.path,
         run_base=session.layout.base,
         git_config=session.repository.config("alias."),
         env={**env, **_folders_of_agents(session)},

@@ -1,6 +1,6 @@
 """The conversation of a step that its provider ended: kept until the step is executed again, which continues it.
 
-It does so only where the worktree can be made what it was then: its tree and its place are kept with it.
+It does so only where the worktree can be made what it was then: its tree and its folder are kept with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def conversation_folder(session: Session, execution: Execution) -> Path:
     return conversations_of(session.repository, session.layout.run_id) / name
 
 
-def find_unfinished(session: Session, state: RunState, place: RunWorktree, decision: Decision) -> Path | None:
+def find_unfinished(session: Session, state: RunState, worktree: RunWorktree, decision: Decision) -> Path | None:
     """The conversation that the step that is next left when it failed, if nothing has happened since."""
     record = state.last_step
     if record is None or (record.flow, record.step) != (decision.next_flow, decision.to_step):
@@ -46,7 +46,7 @@ def find_unfinished(session: Session, state: RunState, place: RunWorktree, decis
         return None
     if (
         kept.before != record.parent
-        or kept.worktree != str(place.shadow.path)
+        or kept.worktree != str(worktree.shadow.path)
         or not session.repository.objects.has(kept.tree)
     ):
         return None
@@ -62,7 +62,7 @@ def _kept_in(folder: Path) -> KeptConversation:
     return KeptConversation.from_json((folder / _RECORD).read_bytes())
 
 
-def restore_unfinished(session: Session, place: RunWorktree, plan: StepPlan) -> None:
+def restore_unfinished(session: Session, worktree: RunWorktree, plan: StepPlan) -> None:
     """Makes the worktree what it was when the conversation that the step continues ended."""
     # Of an execution with the same name that was taken back.
     remove_tree(conversation_folder(session, plan.execution))
@@ -70,10 +70,10 @@ def restore_unfinished(session: Session, place: RunWorktree, plan: StepPlan) -> 
         return
     whose = execution_of(plan.unfinished)
     session.context.observer.notice(f"{plan.execution.name} continues the conversation of {whose}")
-    place.index.leave()
-    snapshot.restore(place.shadow, _kept_in(plan.unfinished).tree, session.layout.base)
-    snapshot.align_index(place.shadow, plan.before.tip_tree)
-    place.folder.examine(plan.before.tip_tree, declared_paths(place, plan))
+    worktree.index.leave()
+    snapshot.restore(worktree.shadow, _kept_in(plan.unfinished).tree, session.layout.base)
+    snapshot.align_index(worktree.shadow, plan.before.tip_tree)
+    worktree.folder.examine(plan.before.tip_tree, declared_paths(worktree, plan))
 
 
 def keep_conversation(session: Session, step: OpenStep, evidence: Evidence, tree: str) -> None:
@@ -89,7 +89,7 @@ def keep_conversation(session: Session, step: OpenStep, evidence: Evidence, tree
     if repaired or _has_secrets(session, folder):
         remove_tree(folder)
         return
-    kept = KeptConversation(before=step.plan.before.tip, worktree=str(step.place.shadow.path), tree=tree)
+    kept = KeptConversation(before=step.plan.before.tip, worktree=str(step.worktree.shadow.path), tree=tree)
     (folder / _RECORD).write_bytes(kept.to_json())
 
 

@@ -231,13 +231,13 @@ def _run_files(worktree: Path, base: str) -> dict[str, bytes]:
     return {path.relative_to(worktree).as_posix(): path.read_bytes() for path, _about in found}
 
 
-def keep_partial(session: Session, place: RunWorktree, state: RunState) -> PartialHandoff | None:
+def keep_partial(session: Session, worktree: RunWorktree, state: RunState) -> PartialHandoff | None:
     """Keeps what an interrupted step left; the worktree stays as it is. None when no step was executing."""
-    left = look(session, state, place.shadow)
+    left = look(session, state, worktree.shadow)
     if not left.journals:
         return None
     reason = interrupted(left.journals)
-    kept = set_aside(session, state, place.shadow, left.staged, reason)
+    kept = set_aside(session, state, worktree.shadow, left.staged, reason)
     clean = session.store.code(state.tip_tree)
     files = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
     for open_journal in left.journals:
@@ -293,11 +293,11 @@ def current_partial(session: Session, state: RunState) -> PartialHandoff | None:
     return None
 
 
-def restore_partial(session: Session, place: RunWorktree, state: RunState, partial: PartialHandoff) -> None:
+def restore_partial(session: Session, worktree: RunWorktree, state: RunState, partial: PartialHandoff) -> None:
     """Puts kept work back into a worktree that does not have it any more."""
     kept = session.repository.refs.read(partial.kept)
     if kept is None:
         return
-    snapshot.restore(place.shadow, session.repository.objects.commit(kept).tree, session.layout.base)
-    snapshot.align_index(place.shadow, state.tip_tree)
-    place.folder.examine(state.tip_tree, frozenset())
+    snapshot.restore(worktree.shadow, session.repository.objects.commit(kept).tree, session.layout.base)
+    snapshot.align_index(worktree.shadow, state.tip_tree)
+    worktree.folder.examine(state.tip_tree, frozenset())

@@ -250,9 +250,9 @@ INSTALL = "install bubblewrap: apt-get install bubblewrap, dnf install bubblewra
 
 
 class Sandbox(Struct, frozen=True):
-    """`backend`: what agents are confined by, without what they may see; None: nothing, and why in `reason`.
-    Both are empty where nobody asked for one. `network`: for people, what they reach. `isolates`: the backend can keep
-    them from the network; why it does not, where it should, is in `leak`."""
+    """What confines agents. `backend`: without what they may see; None: nothing, and why in `reason`. Both are empty
+    where nobody asked for one. `network`: for people, what they reach. `isolates`: the backend can keep them from the
+    network; why it does not, where it should, is in `leak`."""
 
     backend: Bubblewrap | Seatbelt | None = None
     reason: str = ""

@@ -27,7 +27,7 @@ from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.agent_session import USUAL_TOOLS
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.claude_code import find_program
-from gitswarm.engines.codex.codex_cli import ADAPTER as CODEX
+from gitswarm.engines.codex import ADAPTER as CODEX
 from gitswarm.engines.gemini.settings_home import SettingsHome, arguments
 from tests.codex.stage import FETCHED
 from tests.loopback.api import ApiRequest, Reply, say, use

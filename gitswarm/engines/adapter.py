@@ -287,16 +287,18 @@ class KeyedProgramAdapter(EngineAdapter):
     def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
         return self.key if setup.environment(env).get(self.key) else ""
 
-    def chosen(self, cli: str | None, env: Mapping[str, str]) -> Path | Program:
-        """The program as it was configured, else the one on PATH; or what is missing.
 
-        :param cli: as it was configured.
-        """
-        found = cli or shutil.which(self.short_name, path=env.get("PATH"))
-        if found is None:
-            return Program(None, problem=f"{self.short_name} is not installed", advice=self.install)
-        path = Path(found).expanduser().absolute()  # sessions stand in another folder
-        if path.is_file():
-            return path
-        advice = f"unset {_variable(self.short_name)}_CLI, or correct engines.{self.short_name}.cli"
-        return Program(None, problem=f"there is no program at {found}", advice=advice)
+def chosen_program(short_name: str, cli: str | None, env: Mapping[str, str], install: str) -> Path | Program:
+    """The program as it was configured, else the one of the engine's name on PATH; or what is missing.
+
+    :param cli: as it was configured.
+    :param install: a command that brings it.
+    """
+    found = cli or shutil.which(short_name, path=env.get("PATH"))
+    if found is None:
+        return Program(None, problem=f"{short_name} is not installed", advice=install)
+    path = Path(found).expanduser().absolute()  # sessions stand in another folder
+    if path.is_file():
+        return path
+    advice = f"unset {_variable(short_name)}_CLI, or correct engines.{short_name}.cli"
+    return Program(None, problem=f"there is no program at {found}", advice=advice)

@@ -23,7 +23,7 @@ class BuiltIn(NamedTuple):
 
 BUILT_IN = {
     "claude": BuiltIn(
-        "gitswarm.engines.claude.claude_code:ADAPTER",
+        "gitswarm.engines.claude:ADAPTER",
         ("sdk", "cli"),
         (
             *("mode", "env", "cli", "provider"),
@@ -31,12 +31,12 @@ BUILT_IN = {
         ),
     ),
     "codex": BuiltIn(
-        "gitswarm.engines.codex.codex_cli:ADAPTER",
+        "gitswarm.engines.codex:ADAPTER",
         ("cli",),
         ("mode", "env", "cli", "step_timeout", "attempts"),
     ),
     "gemini": BuiltIn(
-        "gitswarm.engines.gemini.gemini_cli:ADAPTER", ("cli",), ("mode", "env", "cli", "step_timeout", "attempts")
+        "gitswarm.engines.gemini:ADAPTER", ("cli",), ("mode", "env", "cli", "step_timeout", "attempts")
     ),
 }
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gitswarm.engines.adapter import EngineSetup
-from gitswarm.engines.claude.claude_code import ADAPTER
+from gitswarm.engines.claude import ADAPTER
 from tests.cli.test_engines import program, with_program
 from tests.conftest import Project
 from tests.tables import table

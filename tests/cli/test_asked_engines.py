@@ -13,10 +13,10 @@ from msgspec.structs import replace as replaced
 
 from gitswarm.cli.candidates import candidates
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude.claude_code import ADAPTER as CLAUDE
+from gitswarm.engines.claude import ADAPTER as CLAUDE
 from gitswarm.engines.claude.claude_code import find_program, sdk_version
-from gitswarm.engines.codex.codex_cli import ADAPTER as CODEX
-from gitswarm.engines.gemini.gemini_cli import ADAPTER as GEMINI
+from gitswarm.engines.codex import ADAPTER as CODEX
+from gitswarm.engines.gemini import ADAPTER as GEMINI
 from tests.cli.test_engines import program
 from tests.conftest import Project
 from tests.engines.test_registry import WORKING, brings, site

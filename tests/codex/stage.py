@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gitswarm.engines.adapter import EngineSetup, Prices
 from gitswarm.engines.base import EngineAccess, SessionTerms, StepRequest
-from gitswarm.engines.codex.codex_cli import ADAPTER
+from gitswarm.engines.codex import ADAPTER
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Execution
 from gitswarm.records.json_schema import json_schema

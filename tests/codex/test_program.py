@@ -10,7 +10,7 @@ import pytest
 
 from gitswarm.engines.adapter import EngineSetup, Program
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.codex.codex_cli import ADAPTER
+from gitswarm.engines.codex import ADAPTER
 from gitswarm.engines.codex.engine import strict_schema
 from tests.codex.stage import SCHEMA, now
 

@@ -10,7 +10,8 @@ import pytest
 
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.gemini.gemini_cli import ADAPTER, find_program
+from gitswarm.engines.gemini import ADAPTER
+from gitswarm.engines.gemini.gemini_cli import find_program
 
 
 def installed(folder: Path, version: str, name: str = "@google/gemini-cli") -> Path:

@@ -1,26 +1,26 @@
-"""Claude Code, as git-swarm finds it and opens it."""
+"""Claude Code: where it is, its configuration, and what a session of it is started with."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program, ProgramSection
+from gitswarm.containment import UNCONTAINED, Containment, Uncontained
+from gitswarm.engines.adapter import Program, ProgramSection
 from gitswarm.engines.base import SESSION_WORK, EngineAccess
+from gitswarm.engines.claude.messages import SessionEvent
 from gitswarm.processes import CommandLimits, Ending, run_shell
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.record import Record
-
-if TYPE_CHECKING:
-    from gitswarm.engines.claude.engine import ClaudeEngine
 
 
 class ClaudeSettings(Record):
@@ -113,69 +113,53 @@ def _checked(path: Path, env: Mapping[str, str]) -> Program:
     return Program(path, version)
 
 
-_READ_BY_ITSELF = (".claude/**", ".mcp.json")
-
 CAPABILITIES = replace(SESSION_WORK, project_context=True, max_context_tokens=200_000)
 """Of both transports: the seeds' matrix says less of the CLI, which is not true any more (docs/engines.md)."""
 
 
-class ClaudeAdapter(EngineAdapter):
-    short_name = "claude"
-    modes = {"sdk": CAPABILITIES, "cli": CAPABILITIES}
-    providers = ("anthropic", "anthropic_compat")
-    section = ClaudeSection
-    settings = ClaudeSettings
-    inherits = ("ANTHROPIC_", "CLAUDE_")
-    advised = "cli"
-    install = INSTALL_CLAUDE
-    tested = {"claude": "2.1.330", "claude-agent-sdk": "0.2.187"}
-    variables = {
-        "ANTHROPIC_*, CLAUDE_*": "given to Claude's own processes",
-        "SWARM_CLAUDE_STEP_ENGINE_MODE": "the mode of Claude, before any configuration",
-        "SWARM_CLAUDE_CLI": "the program of Claude",
-    }
+class SessionOptions(Struct, frozen=True):
+    """`folder` is the session's own, outside of the worktree. `system` is appended to Claude Code's own prompt, or,
+    with `bare`, stands in its place. `tools` empty: none. `schema`: of the structured output that it ends with; None:
+    it ends when the model has nothing more to say. `resume`: the session whose conversation it continues. `env` is
+    complete. `model` None: the CLI's own choice. `max_cost_usd`, `max_tokens`: of all sessions of the step together.
+    `containment`: of the program and everything that it starts."""
 
-    def open(self, mode: str, setup: EngineSetup) -> ClaudeEngine:
-        from gitswarm.engines.claude.engine import ClaudeEngine  # noqa: PLC0415 - a rehearsal needs none of it
-        from gitswarm.engines.claude.provider import ClaudeProfile  # noqa: PLC0415
-        from gitswarm.engines.claude.transports import CliTransport, SdkTransport  # noqa: PLC0415
+    prompt: str
+    cwd: Path
+    folder: Path
+    env: Mapping[str, str]
+    settings: ClaudeSettings
+    program: Path
+    tools: tuple[str, ...] = ()
+    system: str = ""
+    bare: bool = False
+    model: str | None = None
+    max_turns: int | None = None
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+    schema: Mapping[str, JsonValue] | None = None
+    resume: str | None = None
+    containment: Containment = UNCONTAINED
 
-        settings = ClaudeSettings.from_plain(setup.settings)
-        profile = ClaudeProfile(setup.provider, settings, setup.access, setup.prices)
-        return ClaudeEngine(SdkTransport() if mode == "sdk" else CliTransport(), profile, setup.clock)
+    @property
+    def system_file(self) -> Path:
+        return self.folder / "system.md"
 
-    def find(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
-        engine = self.open(mode, setup)
-        program = engine.find_program(env)
-        missing_variable = engine.profile.missing_variable(env)
-        if program.problem is not None or missing_variable is None:
-            return program
-        return replace(program, problem=missing_variable[0], advice=missing_variable[1])
+    def write_system(self) -> None:
+        """A file, as everybody can read a command line; it may also be too long for one."""
+        self.system_file.write_text(self.system, encoding="utf-8")
 
-    def located(self, env: Mapping[str, str]) -> Path | None:
-        path = self.program_from_env(env)
-        return Path(path) if path else located(env, bundled_first=False)
-
-    def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
-        from gitswarm.engines.claude.provider import login_words  # noqa: PLC0415 - see `open`
-
-        return login_words(self.open("cli", setup).profile, env, setup.clock())
-
-    def models(self, setup: EngineSetup, env: Mapping[str, str]) -> list[str]:
-        from gitswarm.engines.claude.anthropic_api import offered_models  # noqa: PLC0415 - asked for by few
-
-        return offered_models(self.open("cli", setup).profile, env)
-
-    def notice(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
-        from gitswarm.engines.claude.anthropic_api import NOT_INSTALLED, is_installed  # noqa: PLC0415 - see `open`
-
-        engine = self.open("cli", setup)
-        return "" if engine.profile.direct(env) is None or is_installed() else NOT_INSTALLED
-
-    def own_files(self, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """Where sessions read the project's own settings: the next one would execute what they say."""
-        reads = {"project", "local"} & set(ClaudeSettings.from_plain(settings).setting_sources)
-        return _READ_BY_ITSELF if reads else ()
+    def own_settings(self, hooks: Mapping[str, JsonValue] | None = None) -> str:
+        """JSON for `--settings`, which comes before every other source."""
+        # Agents make no commits: what Claude Code would have them write into messages is noise.
+        # A user's or a project's settings may switch all hooks off, ours with them.
+        settings: dict[str, JsonValue] = {"includeCoAuthoredBy": False, "disableAllHooks": False}
+        if not isinstance(self.containment, Uncontained):
+            # Claude Code's own cannot be nested in ours; a user's settings may ask for it.
+            settings["sandbox"] = {"enabled": False}
+        return json.dumps(settings | ({"hooks": dict(hooks)} if hooks else {}))
 
 
-ADAPTER = ClaudeAdapter()
+OnEvent = Callable[[SessionEvent], None]
+LINE_BYTES = 64 << 20
+"""What is longer comes in pieces."""

@@ -32,7 +32,7 @@ from gitswarm.engines.base import (
     StepResult,
 )
 from gitswarm.engines.claude.anthropic_api import ask_directly, is_installed
-from gitswarm.engines.claude.claude_code import CAPABILITIES, INSTALL_SDK, find_program, sdk_version
+from gitswarm.engines.claude.claude_code import CAPABILITIES, INSTALL_SDK, SessionOptions, find_program, sdk_version
 from gitswarm.engines.claude.provider import (
     ClaudeProfile,
     StoredSession,
@@ -43,7 +43,6 @@ from gitswarm.engines.claude.provider import (
 from gitswarm.engines.claude.session import Conversation, HookPolicy, Meter, Phases
 from gitswarm.engines.claude.session_outcome import Phase, StepPhases, step_result
 from gitswarm.engines.claude.transports import (
-    SessionOptions,
     Transport,
     confined_options,
     finalize_options,

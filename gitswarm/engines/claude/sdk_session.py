@@ -36,9 +36,9 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import HookJSONOutput
 from msgspec import Struct
 
-from gitswarm.engines.agent_process import last_lines
+from gitswarm.engines.agent_process import last_lines, launched
+from gitswarm.engines.claude.claude_code import LINE_BYTES, OnEvent, SessionOptions
 from gitswarm.engines.claude.messages import JsonMessage, ProcessExit, SessionEvent, SessionResult, read_message
-from gitswarm.engines.claude.transports import LINE_BYTES, OnEvent, SessionOptions
 from gitswarm.engines.hook_server import HOOK_S, AnswersHooks
 
 
@@ -204,6 +204,7 @@ def options_of(options: SessionOptions, hooks: AnswersHooks, complain: Any) -> C
 def _launcher(options: SessionOptions) -> Path:
     """The program that the SDK takes for the CLI (see launch.py)."""
     path = options.folder / "claude"
-    path.write_text(f'#!/bin/sh\nexec {shlex.join(options.launched())} "$@"\n', encoding="utf-8")
+    line = shlex.join(launched([str(options.program)], options.env, options.containment))
+    path.write_text(f'#!/bin/sh\nexec {line} "$@"\n', encoding="utf-8")
     path.chmod(0o700)
     return path

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from gitswarm.engines.agent_process import Backlog
 from gitswarm.engines.agent_session import CONTINUE, SessionLimits, retry_event, used_up, waited_for_next
 from gitswarm.engines.base import SESSION_MARKER, Emit
+from gitswarm.engines.claude.claude_code import SessionOptions
 from gitswarm.engines.claude.messages import (
     NOTHING,
     RESULT_TOOL,
@@ -37,7 +38,7 @@ from gitswarm.engines.claude.messages import (
     UsageLimit,
 )
 from gitswarm.engines.claude.session_outcome import FinalState, Phase, outcome_of
-from gitswarm.engines.claude.transports import SessionOptions, Transport
+from gitswarm.engines.claude.transports import Transport
 from gitswarm.engines.handoff import encodable, encodable_input
 from gitswarm.engines.hook_server import Answer, Question, hook_call, judged, pre_tool_use_answer
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome

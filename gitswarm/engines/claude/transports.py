@@ -1,4 +1,4 @@
-"""What one session is given, and the two ways to hold it: `cli` is `claude -p` with JSON lines on its standard output
+"""The two ways to hold a session, and what it is given: `cli` is `claude -p` with JSON lines on its standard output
 and our hook before each tool call; `sdk` is the Agent SDK in a thread with an event loop (sdk_session.py).
 """
 
@@ -8,27 +8,25 @@ import json
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.containment import UNCONTAINED, Containment, Uncontained
+from gitswarm.containment import Containment
 from gitswarm.engines import hook_client
 from gitswarm.engines.agent_process import collect_lines, end_process, last_lines, launched, pour, start_piped
 from gitswarm.engines.agent_session import FINALIZE, NAVIGATOR, USUAL_TOOLS, named_model
 from gitswarm.engines.base import RouteTerms, StepRequest
-from gitswarm.engines.claude.claude_code import INSTALL_SDK, ClaudeSettings
-from gitswarm.engines.claude.messages import SUBAGENT_TOOLS, ProcessExit, SessionEvent, read_line
+from gitswarm.engines.claude.claude_code import INSTALL_SDK, LINE_BYTES, OnEvent, SessionOptions
+from gitswarm.engines.claude.messages import SUBAGENT_TOOLS, ProcessExit, read_line
 from gitswarm.engines.claude.provider import ClaudeProfile, bring_login, config_folder
 from gitswarm.engines.hook_server import HOOK_S, AnswersHooks, hook_command, serve_hooks
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import RouteQuestion
 
-LINE_BYTES = 64 << 20
 _REAP_S = 5.0
 
 
@@ -40,7 +38,8 @@ class CliTransport:
         options.write_system()
         with serve_hooks(options.folder, hooks) as socket:
             try:
-                process = start_piped([*options.launched(), *arguments(options, socket)], options.cwd, options.env)
+                program = launched([str(options.program)], options.env, options.containment)
+                process = start_piped([*program, *arguments(options, socket)], options.cwd, options.env)
             except OSError as error:
                 on_event(ProcessExit(None, f"cannot start {options.program}: {error.strerror}", missing=True))
                 yield
@@ -136,56 +135,6 @@ class SdkTransport:
             thread.join(_GRACE_S)
             cancel()
             thread.join(_JOIN_S)
-
-
-class SessionOptions(Struct, frozen=True):
-    """`folder` is the session's own, outside of the worktree. `system` is appended to Claude Code's own prompt, or,
-    with `bare`, stands in its place. `tools` empty: none. `schema`: of the structured
-    output that it ends with; None: it ends when the model has nothing more to say. `resume`: the session whose
-    conversation it continues. `env` is complete. `model` None: the CLI's own choice. `max_cost_usd`, `max_tokens`:
-    of all sessions of the step together. `containment`: of the program and everything that it starts."""
-
-    prompt: str
-    cwd: Path
-    folder: Path
-    env: Mapping[str, str]
-    settings: ClaudeSettings
-    program: Path
-    tools: tuple[str, ...] = ()
-    system: str = ""
-    bare: bool = False
-    model: str | None = None
-    max_turns: int | None = None
-    max_cost_usd: float | None = None
-    max_tokens: int | None = None
-    schema: Mapping[str, JsonValue] | None = None
-    resume: str | None = None
-    containment: Containment = UNCONTAINED
-
-    @property
-    def system_file(self) -> Path:
-        return self.folder / "system.md"
-
-    def write_system(self) -> None:
-        """A file, as everybody can read a command line; it may also be too long for one."""
-        self.system_file.write_text(self.system, encoding="utf-8")
-
-    def launched(self) -> list[str]:
-        """The command line of the program, as far as it is the same for both transports."""
-        return launched([str(self.program)], self.env, self.containment)
-
-    def own_settings(self, hooks: Mapping[str, JsonValue] | None = None) -> str:
-        """JSON for `--settings`, which comes before every other source."""
-        # Agents make no commits: what Claude Code would on_event them to write into messages is noise.
-        # A user's or a project's settings may switch all hooks off, ours with them.
-        settings: dict[str, JsonValue] = {"includeCoAuthoredBy": False, "disableAllHooks": False}
-        if not isinstance(self.containment, Uncontained):
-            # Claude Code's own cannot be nested in ours; a user's settings may ask for it.
-            settings["sandbox"] = {"enabled": False}
-        return json.dumps(settings | ({"hooks": dict(hooks)} if hooks else {}))
-
-
-OnEvent = Callable[[SessionEvent], None]
 
 
 class Transport(Protocol):

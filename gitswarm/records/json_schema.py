@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from gitswarm.records.json_value import JsonValue
-from gitswarm.records.record import END, SHORT, UNSTORED
+from gitswarm.records.record import SHORT, UNSTORED
+from gitswarm.records.text import END
 
 
 def json_schema(model: type[Any]) -> dict[str, JsonValue]:

@@ -17,10 +17,9 @@ import msgspec
 import msgspec.inspect as kinds
 from msgspec import Struct
 
-from gitswarm.records.record import END, Record
-from gitswarm.records.text import did_you_mean, nearest
+from gitswarm.records.text import END, did_you_mean, nearest
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=Struct)
 
 Location = tuple[int | str, ...]
 """Keys and indexes from the top."""
@@ -100,7 +99,7 @@ def converted(model: type[R], value: object) -> R:
 
 
 @cache
-def _kind_of(model: type[Record]) -> kinds.Type:
+def _kind_of(model: type[Struct]) -> kinds.Type:
     return kinds.type_info(model)
 
 

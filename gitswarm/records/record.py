@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, Struct, StructMeta, field
 
 from gitswarm.records.json_value import JsonValue
+from gitswarm.records.text import END
 
 Clock = Callable[[], datetime]
 """Returns the current time, timezone-aware."""
@@ -28,9 +29,6 @@ SHORT = "x-short"
 
 UNSTORED = "x-unstored"
 """The same of a field that is never stored."""
-
-END = r"$(?!\n)"
-"""`$` alone would pass over a last line break."""
 
 Count = Annotated[int, Meta(ge=0)]
 AtLeastOne = Annotated[int, Meta(ge=1)]

@@ -10,6 +10,8 @@ from math import isfinite, nan
 from msgspec import Struct
 
 _LISTED = 3
+END = r"$(?!\n)"
+"""Of a pattern for a whole text: `$` alone would pass over a last line break."""
 
 
 def shorten(text: str, limit: int) -> str:

@@ -41,7 +41,7 @@ from gitswarm.worktree.shadow import (
     reattach,
     recorded_path,
 )
-from gitswarm.worktree.sparse import reveal
+from gitswarm.worktree.snapshot import reveal
 
 
 class RunWorktree(Struct, frozen=True):

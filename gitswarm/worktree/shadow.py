@@ -228,7 +228,7 @@ def bring_back(repository: Repository, branch: str, away: PutAway, locks: Locks)
         away.folder.rename(shadow.path)
     shadow.git.output("read-tree", "--reset", shadow.branch)
     if away.paths:
-        hide_missing(shadow)
+        hide_missing(shadow.git, shadow.git_dir, shadow.path)
     shadow.remember_set_up(away.copied)
     os.utime(shadow.git_dir / _SET_UP, (0, 0))  # nothing says any more which files came later
 

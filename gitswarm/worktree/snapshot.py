@@ -18,7 +18,6 @@ from gitswarm.git.tree_changes import IndexChange
 from gitswarm.worktree.index_entries import add_unconverted, enter_submodules, restore_submodules, submodule_heads
 from gitswarm.worktree.search import Flagged, Search, Staged, flagged_files, former_entries, saying_what_takes_long
 from gitswarm.worktree.shadow import Shadow
-from gitswarm.worktree.sparse import is_sparse, reveal
 
 _SMALL_INDEX_BYTES = 250_000  # about 2,500 files (measured: benchmarks/step_cost.py)
 # A sparse index would take a folder outside of the patterns as a whole: deletions in it were not seen any more.
@@ -343,3 +342,25 @@ def ignored(shadow: Shadow, names: Sequence[str]) -> set[str]:
     done = shadow.git.run("check-ignore", "-z", "--no-index", "--stdin", stdin=asked)
     found = (raw.decode(errors="surrogateescape").rstrip("/") for raw in done.stdout.split(b"\0"))
     return {name for name in found if name}
+
+
+def is_sparse(shadow: Shadow) -> bool:
+    if not (shadow.git_dir / "info" / "sparse-checkout").exists():
+        return False
+    return shadow.git.run("config", "--type=bool", "--get", "core.sparseCheckout").stdout.strip() == b"true"
+
+
+def reveal(shadow: Shadow, tree: str) -> None:
+    """Writes out what differs between the run's base and `tree` and was left out by the sparse patterns.
+
+    `git read-tree -u` takes away every file that the patterns do not name, also one that an agent just wrote there.
+    """
+    if not is_sparse(shadow):
+        return
+    changed = shadow.git.output("diff-tree", "-r", "-z", "--name-only", "--diff-filter=AMT", shadow.base, tree)
+    listed = shadow.git.output("ls-files", "-t", "-z").split(b"\0")
+    hidden = {line[2:] for line in listed if line[:1] == b"S"}
+    names = b"".join(name + b"\0" for name in changed.split(b"\0") if name in hidden)
+    if names:
+        shadow.git.output("update-index", "--no-skip-worktree", "-z", "--stdin", stdin=names)
+        shadow.git.output("checkout-index", "--force", "--index", "-z", "--stdin", stdin=names)

@@ -10,12 +10,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from gitswarm.git.discovery import SPARSE_PATHS
-
-if TYPE_CHECKING:
-    from gitswarm.worktree.shadow import Shadow
+from gitswarm.git.process import Git
 
 _OURS = ".swarm"
 _PATTERNS = Path("info", "sparse-checkout")
@@ -57,33 +54,14 @@ def _escaped(path: PurePosixPath) -> str:
     return re.sub(r"([*?\[\\])", r"\\\1", path.as_posix())
 
 
-def hide_missing(shadow: Shadow) -> None:
-    """Marks entries of the index as left out whose files are not there and need not be."""
-    whole = tuple(f"{path}/" for path in (*narrowed_to(shadow.git_dir), _OURS))
-    listed = shadow.git.output("ls-files", "-z").split(b"\0")
-    names = [name for name in listed if b"/" in name and not os.fsdecode(name).startswith(whole)]
-    gone = [name for name in names if not os.path.lexists(shadow.path / os.fsdecode(name))]
-    if gone:
-        shadow.git.output("update-index", "--skip-worktree", "-z", "--stdin", stdin=b"\0".join((*gone, b"")))
+def hide_missing(git: Git, git_dir: Path, folder: Path) -> None:
+    """Marks entries of the index as left out whose files are not there and need not be.
 
-
-def is_sparse(shadow: Shadow) -> bool:
-    if not (shadow.git_dir / "info" / "sparse-checkout").exists():
-        return False
-    return shadow.git.run("config", "--type=bool", "--get", "core.sparseCheckout").stdout.strip() == b"true"
-
-
-def reveal(shadow: Shadow, tree: str) -> None:
-    """Writes out what differs between the run's base and `tree` and was left out by the sparse patterns.
-
-    `git read-tree -u` takes away every file that the patterns do not name, also one that an agent just wrote there.
+    :param git: in the worktree `folder`.
     """
-    if not is_sparse(shadow):
-        return
-    changed = shadow.git.output("diff-tree", "-r", "-z", "--name-only", "--diff-filter=AMT", shadow.base, tree)
-    listed = shadow.git.output("ls-files", "-t", "-z").split(b"\0")
-    hidden = {line[2:] for line in listed if line[:1] == b"S"}
-    names = b"".join(name + b"\0" for name in changed.split(b"\0") if name in hidden)
-    if names:
-        shadow.git.output("update-index", "--no-skip-worktree", "-z", "--stdin", stdin=names)
-        shadow.git.output("checkout-index", "--force", "--index", "-z", "--stdin", stdin=names)
+    whole = tuple(f"{path}/" for path in (*narrowed_to(git_dir), _OURS))
+    listed = git.output("ls-files", "-z").split(b"\0")
+    names = [name for name in listed if b"/" in name and not os.fsdecode(name).startswith(whole)]
+    gone = [name for name in names if not os.path.lexists(folder / os.fsdecode(name))]
+    if gone:
+        git.output("update-index", "--skip-worktree", "-z", "--stdin", stdin=b"\0".join((*gone, b"")))

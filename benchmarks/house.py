@@ -10,6 +10,8 @@
   (`records/`, but for the decision) is no copy and does not count, nor do values of routing.
 - *modules that a plan enters*: modules below `gitswarm/` in which a function has a parameter of the type `StepPlan`,
   or reads `plan.…` of one.
+- *modules of a circle*: modules that import each other, one circle of them; imports in functions, and for types,
+  count too.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ import ast
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
 from msgspec import Struct
 
 _STEP = ("runner/step/", "engines/base.py", "ledger/store.py", "ledger/state.py", "git/objects.py")
@@ -167,6 +171,16 @@ def twice(names: Iterator[tuple[str, str]]) -> list[str]:
     return sorted(name for name, found in places.items() if len(found) > 1)
 
 
+def import_circle() -> list[str]:
+    """Modules of the package on `sys.path` that import each other; none where nothing does."""
+    graph = grimp.build_graph("gitswarm", cache_dir=None)
+    try:
+        TopologicalSorter({each: graph.find_modules_directly_imported_by(each) for each in graph.modules}).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
 def main(root: Path) -> None:
     tree = modules(root)
     lines = sum((root / "gitswarm" / module).read_bytes().count(b"\n") for module in tree)
@@ -185,6 +199,7 @@ def main(root: Path) -> None:
         *_row("file names twice", twice(files)),
         *_row("values of a step", step_values(tree)),
         *_row("modules that a plan enters", plan_modules(tree)),
+        *_row("modules of a circle", import_circle()),
     ]
     for name, count, which in rows:
         print(f"{name:<28}{count:>7}  {which}")

@@ -29,7 +29,7 @@ from gitswarm.runner.begin import create_run
 from gitswarm.runner.deciding.route import decide_next
 from gitswarm.runner.hub.leased_run import LeasedRun
 from gitswarm.runner.run import carry_on
-from gitswarm.runner.run_session import Observer, RunContext
+from gitswarm.runner.run_context import Observer, RunContext
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.worktree.shadow import Placement
 

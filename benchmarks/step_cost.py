@@ -39,7 +39,7 @@ from gitswarm.resources import bundled
 from gitswarm.runner.begin import NewRun, create_run
 from gitswarm.runner.deciding.route import decide_next
 from gitswarm.runner.run import carry_on
-from gitswarm.runner.run_session import Observer, RunContext
+from gitswarm.runner.run_context import Observer, RunContext
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.specs import freeze, user_files
 from gitswarm.specs.library import load_library

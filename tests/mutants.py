@@ -166,7 +166,7 @@ def reach(mutants: Sequence[Mutant], arguments: Sequence[str]) -> dict[str, list
 
 def _copy(folder: Path) -> Path:
     kept = shutil.ignore_patterns(".git", ".venv", ".*_cache", "__pycache__")
-    shutil.copytree(ROOT, folder, ignore=kept)
+    shutil.copytree(ROOT, folder, ignore=kept, symlinks=True)
     (folder / ".venv").symlink_to(ROOT / ".venv")  # the programs that the Makefile fetches
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
     return folder

@@ -19,7 +19,7 @@ from gitswarm.records.record import Record
 from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
 from gitswarm.runner.deciding.decision_facts import situation_of
 from gitswarm.runner.open_run import open_run
-from gitswarm.runner.run_session import Observer, RunContext
+from gitswarm.runner.run_context import Observer, RunContext
 from gitswarm.runner.specs import RUN_FIELDS, STALL_FIELDS, field_problem
 from gitswarm.worktree.shadow import Placement
 from tests.projects import new_project

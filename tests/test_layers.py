@@ -1,4 +1,4 @@
-"""The package as people install it: the wheel is whole, and works far from the checkout."""
+"""The package as people install it: the wheel is whole, and works far from the checkout. What modules import."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from benchmarks.house import import_circle
 from tests.lowest import bound, requirements
 
 ROOT = Path(__file__).parent.parent
@@ -134,6 +135,10 @@ def test_the_wheel_has_the_licence(wheel: Path) -> None:
 def test_no_cache_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         assert [name for name in packed.namelist() if "__pycache__" in name or name.endswith(".pyc")] == []
+
+
+def test_no_module_imports_what_imports_it() -> None:
+    assert import_circle() == []
 
 
 def test_each_dependency_has_a_lower_and_an_upper_bound() -> None:

@@ -35,7 +35,8 @@ from gitswarm.routing.choices import MAX_DEPTH
 from gitswarm.runner.begin import NewRun, open_session, start_run
 from gitswarm.runner.deciding.decision_facts import situation_of
 from gitswarm.runner.resuming import resume_run
-from gitswarm.runner.run_session import FrozenSpecs, Observer, RunContext
+from gitswarm.runner.run_context import Observer, RunContext
+from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.runner.specs import freeze
 from gitswarm.specs.library import load_library
 from gitswarm.specs.script import Script

@@ -41,8 +41,8 @@ from gitswarm.runner.hub.transfer import (
 )
 from gitswarm.runner.human_steps import ResumeOptions
 from gitswarm.runner.open_run import open_run
+from gitswarm.runner.run_context import RunContext
 from gitswarm.runner.run_processes import RequestKind, refuse_agent
-from gitswarm.runner.run_session import RunContext
 from gitswarm.runner.undo.discard import discard_worktree
 from gitswarm.settings import load_config
 

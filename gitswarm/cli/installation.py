@@ -23,9 +23,9 @@ from gitswarm.git.repository import Repository
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.diagnosis import Diagnosis, examine_machine, examine_repository, repair
 from gitswarm.runner.initialise import Initialised, InitOptions, initialise, undo_init
+from gitswarm.runner.run_context import Observer
 from gitswarm.runner.run_engines import EngineHere, OfferedModel, survey_engines, survey_models
 from gitswarm.runner.run_processes import refuse_agent
-from gitswarm.runner.run_session import Observer
 from gitswarm.safety.guard import Change, FileState, is_guard
 from gitswarm.settings import CONFIG_FILE, CommandLine, Config, freeze_settings, load_config
 

@@ -15,7 +15,7 @@ from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
 
 if TYPE_CHECKING:
-    from gitswarm.runner.run_session import Observer, RunContext
+    from gitswarm.runner.run_context import Observer, RunContext
     from gitswarm.settings import Config
     from gitswarm.specs.library import Library
     from gitswarm.worktree.shadow import Placement
@@ -104,7 +104,7 @@ def config_here() -> Config:
 
 def run_context(config: Config, observer: Observer) -> RunContext:
     """What this process was given, for a run with this configuration."""
-    from gitswarm.runner.run_session import RunContext
+    from gitswarm.runner.run_context import RunContext
     from gitswarm.settings import engine_access
 
     return RunContext(os.environ, now, placement(config), observer, access=engine_access(config, os.environ))

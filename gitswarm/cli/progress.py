@@ -35,7 +35,7 @@ from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.evidence import extra_run_words
 from gitswarm.records.routing import Action, Decision
 from gitswarm.records.text import columns, shorten
-from gitswarm.runner.run_session import Observer
+from gitswarm.runner.run_context import Observer
 
 if TYPE_CHECKING:
     from rich.live import Live

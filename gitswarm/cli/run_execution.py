@@ -52,7 +52,7 @@ from gitswarm.records.budget import OPTIONS, seconds
 from gitswarm.records.execution import FORK_OF, RunStatus
 from gitswarm.records.record import timestamp
 from gitswarm.records.worklists import Feedback
-from gitswarm.runner.run_session import Observer, RunContext
+from gitswarm.runner.run_context import Observer, RunContext
 from gitswarm.settings import Config
 
 if TYPE_CHECKING:

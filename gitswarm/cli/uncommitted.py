@@ -10,7 +10,7 @@ from gitswarm.errors import NotFoundError
 from gitswarm.git.repository import Repository
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.text import listed
-from gitswarm.runner.run_session import Observer
+from gitswarm.runner.run_context import Observer
 from gitswarm.settings import CONFIG_FILE
 
 

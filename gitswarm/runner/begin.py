@@ -36,13 +36,15 @@ from gitswarm.records.text import shorten
 from gitswarm.runner.containing import mention_sandbox, sandbox_for
 from gitswarm.runner.deciding.decision_facts import mention_navigator
 from gitswarm.runner.deciding.route import decide_next, enter_at
-from gitswarm.runner.run import carry_on
+from gitswarm.runner.run import carry_on, push_to_hub
+from gitswarm.runner.run_context import DiscreetObserver, RunContext
 from gitswarm.runner.run_engines import Engines, build_engines, engines_of, refuse_impossible
 from gitswarm.runner.run_processes import MARKER, Requests, process_mark
-from gitswarm.runner.run_session import DiscreetObserver, FrozenSpecs, RunContext, Session, push_to_hub
+from gitswarm.runner.run_session import FrozenSpecs, Session
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.specs import frozen_files, read_frozen
-from gitswarm.runner.stored import StoredTests, entry_at
+from gitswarm.runner.stored import entry_at
+from gitswarm.runner.stored_tests import StoredTests
 from gitswarm.safety.redact.redactor import Redactor
 
 

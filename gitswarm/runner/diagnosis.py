@@ -24,8 +24,8 @@ from gitswarm.records.json_value import JsonValue
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import CACHES, sandbox_for
 from gitswarm.runner.initialise import missing_parts
+from gitswarm.runner.run_context import RunContext
 from gitswarm.runner.run_engines import choices, survey_engines
-from gitswarm.runner.run_session import RunContext
 from gitswarm.runner.step.test_steps import configured_command, detected_tests
 from gitswarm.runner.undo.discard import leftovers, remove
 from gitswarm.safety.guard import CHAINED, HOOK, is_guard, put, state_of

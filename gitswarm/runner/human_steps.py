@@ -26,7 +26,7 @@ from gitswarm.runner.deciding.route import (
     pending_decision,
     repeat_decision,
 )
-from gitswarm.runner.run import RunOutcome, end_run
+from gitswarm.runner.run_end import RunOutcome, end_run
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.operation import execute_operation, handed_off, operation_plan

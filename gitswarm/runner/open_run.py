@@ -22,11 +22,12 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.record import timestamp
 from gitswarm.runner.begin import NewRun, open_session
 from gitswarm.runner.landing.approve import allowed_so_far
-from gitswarm.runner.run import end_run, ending_at
-from gitswarm.runner.run_processes import Request, end_orphans
-from gitswarm.runner.run_session import FrozenSpecs, RunContext, Session
+from gitswarm.runner.run_context import RunContext
+from gitswarm.runner.run_end import end_run, ending_at
+from gitswarm.runner.run_processes import Request
+from gitswarm.runner.run_session import FrozenSpecs, Session
 from gitswarm.runner.specs import read_frozen
-from gitswarm.runner.undo.recovery import restore_worktree
+from gitswarm.runner.undo.recovery import end_orphans, restore_worktree
 from gitswarm.runner.undo.rollback import keep_rolled_back, move_to_new_base
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy

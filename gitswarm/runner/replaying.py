@@ -30,7 +30,8 @@ from gitswarm.runner.begin import ForkOptions, NewRun, plan_fork, start_run
 from gitswarm.runner.human_steps import ADOPT, ResumeOptions
 from gitswarm.runner.recorded_script import left_files, recorded_script
 from gitswarm.runner.resuming import resume_run
-from gitswarm.runner.run_session import FrozenSpecs, Observer, RunContext
+from gitswarm.runner.run_context import Observer, RunContext
+from gitswarm.runner.run_session import FrozenSpecs
 from gitswarm.specs.flow import Operation
 from gitswarm.specs.sidequest import NODE_PREFIX
 from gitswarm.worktree.shadow import find_shadow

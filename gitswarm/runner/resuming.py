@@ -21,10 +21,12 @@ from gitswarm.runner.human_steps import ResumeOptions, adopt_out_of_band, commit
 from gitswarm.runner.landing.approve import accept_concerns, allow_secrets
 from gitswarm.runner.open_run import OpenRun, open_run
 from gitswarm.runner.operations.forge.feedback import hand_in
-from gitswarm.runner.run import carry_on, end_run, ending_at
+from gitswarm.runner.run import carry_on, push_to_hub
+from gitswarm.runner.run_context import RunContext
+from gitswarm.runner.run_end import end_run, ending_at
 from gitswarm.runner.run_engines import engines_of, refuse_impossible
 from gitswarm.runner.run_processes import Request
-from gitswarm.runner.run_session import RunContext, Session, push_to_hub
+from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree, prepare_worktree
 from gitswarm.runner.step.plan import Resumption
 from gitswarm.runner.step.unfinished import drop_conversations, find_unfinished

@@ -25,7 +25,7 @@ from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import NODE_PREFIX, SIDEQUEST_PREFIX, Sidequest
 
 if TYPE_CHECKING:
-    from gitswarm.runner.run_session import RunContext
+    from gitswarm.runner.run_context import RunContext
 
 Engines = Mapping[tuple[str, str], Engine]
 """By engine and mode (`EngineChoice.key`)."""

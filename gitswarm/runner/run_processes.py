@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import field
 
@@ -16,14 +15,9 @@ from gitswarm.errors import SwarmError
 from gitswarm.git.owners import Owner, clone_id, live_owners
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.process_table import ancestors, end_processes_with
+from gitswarm.process_table import ancestors
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.record import Record
-from gitswarm.worktree.shadow import find_shadow
-
-if TYPE_CHECKING:
-    from gitswarm.runner.run_session import Session
-
 
 MARKER = "SWARM_STEP_OF"
 """Environment variable of every process that works for a run; its value is `process_mark`."""
@@ -65,21 +59,6 @@ def remove_ref_locks(repository: Repository, layout: RunLayout) -> None:
     locks = [common / f"{layout.branch}.lock"]
     for folder in (f"refs/swarm/{layout.run_id}", f"refs/notes/swarm/{layout.run_id}"):
         locks.extend((common / folder).rglob("*.lock"))
-    for lock in locks:
-        lock.unlink(missing_ok=True)
-
-
-def end_orphans(session: Session) -> None:
-    """Ends what a killed owner left running, and removes the locks that only this run writes."""
-    ended = end_processes_with(MARKER, session.mark)
-    if ended:
-        session.context.observer.notice(f"ended {ended} processes that an earlier owner left behind")
-    shutil.rmtree(session.scratch, ignore_errors=True)
-    remove_ref_locks(session.repository, session.layout)
-    locks: list[Path] = []
-    shadow = find_shadow(session.repository, session.layout.branch)
-    if shadow is not None:
-        locks.extend(shadow.git_dir / name for name in ("index.lock", "index.aligned.lock", "HEAD.lock"))
     for lock in locks:
         lock.unlink(missing_ok=True)
 

@@ -140,7 +140,7 @@ JUDGING = ("gitswarm.engines.stub", "gitswarm.runner", "gitswarm.safety", "gitsw
 @pytest.mark.parametrize(
     ("line", "most", "none"),
     [
-        (("start", "one", "--script", "SCRIPT", "--allow-stub"), 190, (*LATER, "gitswarm.runner.resuming")),
+        (("start", "one", "--script", "SCRIPT", "--allow-stub"), 192, (*LATER, "gitswarm.runner.resuming")),
         (("verify",), 72, (*LATER, *JUDGING)),
         (("approve",), 215, LATER),
     ],

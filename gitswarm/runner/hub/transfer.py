@@ -25,11 +25,12 @@ from gitswarm.ledger.lease import (
 )
 from gitswarm.ledger.state import replay
 from gitswarm.records.record import Clock, timestamp
-from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all, reset_to_hub
+from gitswarm.runner.hub.fenced import reset_to_hub
+from gitswarm.runner.hub.leased_run import LeasedRun, fetch_run, reaches_all
 from gitswarm.runner.hub.queue import is_open
 from gitswarm.runner.open_run import open_run
+from gitswarm.runner.run_context import RunContext
 from gitswarm.runner.run_processes import RequestKind
-from gitswarm.runner.run_session import RunContext
 from gitswarm.safety.guard import may_hold_runs
 
 _RACES = 10

@@ -6,6 +6,7 @@ What a step that was interrupted on purpose left stays in the worktree, with a n
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,9 +19,11 @@ from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.reading import live_journals, siblings
 from gitswarm.ledger.spent import InterruptedExecution, usage_trailer
 from gitswarm.ledger.state import RunState
+from gitswarm.process_table import end_processes_with
 from gitswarm.records.execution import Execution
 from gitswarm.records.receipt import PartialHandoff
 from gitswarm.records.record import timestamp
+from gitswarm.runner.run_processes import MARKER, remove_ref_locks
 from gitswarm.runner.run_session import Session
 from gitswarm.runner.run_worktree import RunWorktree, opened_side, prepare_worktree
 from gitswarm.runner.step.examine import keep, quarantine_nested, search_since
@@ -46,6 +49,21 @@ class Leftover(Struct, frozen=True):
     @property
     def staged(self) -> Staged:
         return Staged(self.code, self.flagged)
+
+
+def end_orphans(session: Session) -> None:
+    """Ends what a killed owner left running, and removes the locks that only this run writes."""
+    ended = end_processes_with(MARKER, session.mark)
+    if ended:
+        session.context.observer.notice(f"ended {ended} processes that an earlier owner left behind")
+    shutil.rmtree(session.scratch, ignore_errors=True)
+    remove_ref_locks(session.repository, session.layout)
+    locks: list[Path] = []
+    shadow = find_shadow(session.repository, session.layout.branch)
+    if shadow is not None:
+        locks.extend(shadow.git_dir / name for name in ("index.lock", "index.aligned.lock", "HEAD.lock"))
+    for lock in locks:
+        lock.unlink(missing_ok=True)
 
 
 def restore_worktree(session: Session, state: RunState) -> RunWorktree:

@@ -35,7 +35,7 @@ _RESULT = re.compile(
 )
 _RUNNING = re.compile(r"\nrunning [0-9]{1,9} tests?(?=\n)")
 _NAMES = re.compile(r"\nfailures:\n((?:    [^ \n][^\n]{0,1000}\n){1,1000})")
-_STDOUT = re.compile(r"\n---- ([^\n]{1,1000}?) stdout ----\n((?:[^\n]{0,1000}\n){1,6})")
+_STDOUT = re.compile(r"\n---- ([^\n]{1,1000}?) stdout ----\n((?:[^\n]{0,1000}\n(?!---- |failures:)){1,6})")
 _NOT_COMPILED = re.compile(r"\nerror: could not compile `([^`\n]{1,200})`([^\n]{0,200})")
 _COMPILER_ERROR = re.compile(r"\nerror(?:\[E[0-9]{4}\])?: (?!could not compile|aborting)[^\n]{1,300}")
 _DIED = re.compile(
@@ -215,8 +215,17 @@ class _Package(Struct):
     results: dict[str, str] = field(default_factory=dict)
     output: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def broken(self) -> set[str]:
+        return {test for test, result in self.results.items() if result == "FAIL"}
+
+    def is_rerun_of(self, earlier: _Package) -> bool:
+        """Whether it holds nothing but tests that failed there, as `gotestsum --rerun-fails` calls them again."""
+        tests = {test.partition("/")[0] for test in self.results}
+        return bool(tests) and tests <= earlier.broken
+
     def counted(self, name: str, *, failed: bool, why: str) -> CountedCases:
-        broken = {test for test, result in self.results.items() if result == "FAIL"}
+        broken = self.broken
         above_all, above_broken = _parents(self.results), _parents(broken)
         counted = [test for test in self.results if test not in above_all or test in broken - above_broken]
         failures = [Failure(f"{name}.{test}", self.output.get(test, "")) for test in counted if test in broken]
@@ -246,17 +255,25 @@ def read_go(plain: Plain) -> CountedCases | None:
 def read_go_json(plain: Plain) -> CountedCases | None:
     """The events of `go test -json`; lines of go itself between them, such as a failed build, count too."""
     packages: dict[str, _Package] = {}
-    ended, ends_at = [], 0
+    newest: dict[str, tuple[int, _Package]] = {}  # where in `ended` it stands
+    ended: list[CountedCases] = []
+    ends_at = 0
     for event, end in objects(plain.whole, '"Action"'):
-        name = str(event.get("Package", event.get("ImportPath", "")))[:_OUTPUT_CHARS]
+        built = str(event.get("ImportPath", "")).partition(" ")[0]  # `example.test/shop [example.test/shop.test]`
+        name = str(event.get("Package", built))[:_OUTPUT_CHARS]
         package, ends_at = packages.setdefault(name, _Package()), end
         if event.get("Test"):
             _note(package, event)
         elif event.get("Action") in {"pass", "fail"}:
             failed = event["Action"] == "fail"
+            at, earlier = newest.get(name, (len(ended), _Package()))
+            if package.is_rerun_of(earlier):
+                package = _Package(earlier.results | package.results, earlier.output | package.output)
+            else:
+                at = len(ended)
             counted = package.counted(name, failed=failed, why=package.output.get("", ""))
-            ended.append(replace(counted, duration_ms=milliseconds(event.get("Elapsed"))))
-            packages[name] = _Package()
+            ended[at : at + 1] = [replace(counted, duration_ms=milliseconds(event.get("Elapsed")))]
+            newest[name], packages[name] = (at, package), _Package()
         elif event.get("Action") in {"output", "build-output"}:
             _note(package, event)
     if not ends_at:

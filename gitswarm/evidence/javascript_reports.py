@@ -36,7 +36,7 @@ _ITEM = re.compile(r"([0-9]{1,9}) (passed|failed|skipped|todo|pending)\b")
 
 _JEST_FAILURE = re.compile(r"\n(?:FAIL ([^\n]{1,500})|  ● ([^\n]{1,1000})\n\n?([^\n]{0,500}\n[^\n]{0,500}))")
 _UNLOADED = "Test suite failed to run"
-_VITEST_FAILURE = re.compile(r"\n FAIL  ([^\n]{1,1000})\n([^\n]{0,500})")
+_VITEST_FAILURE = re.compile(r"\n FAIL  ([^\n]{1,1000})(?:\n(?! FAIL  )([^\n]{0,500}))?")
 _VITEST_SUITES = re.compile(r"\n⎯{1,200} Failed Suites ([0-9]{1,9}) ⎯")
 _VITEST_ERRORS = re.compile(r"\n {2,20}Errors  ([0-9]{1,9}) error")
 
@@ -82,7 +82,7 @@ def read_vitest(plain: Plain) -> CountedCases | None:
     if summary is None:
         return None
     unnamed = sum(number(found[1]) for found in (_VITEST_SUITES.search(text), _VITEST_ERRORS.search(text)) if found)
-    named = {match[1].strip(): match[2] for match in _VITEST_FAILURE.finditer(text)}
+    named = {match[1].strip(): match[2] or "" for match in _VITEST_FAILURE.finditer(text)}
     failures = tuple(Failure(_file(name), why) for name, why in named.items())
     return _counted(_VITEST, text, summary, failures, unnamed)
 
@@ -260,7 +260,8 @@ def _result(counting: _Count, match: re.Match[str], text: str) -> None:
     counting.braces = counting.braces or opens
     below: list[tuple[int, bool, list[CaseResult]]] = []
     while counting.pending and counting.pending[-1][0] > depth and not counting.braces:
-        below.insert(0, counting.pending.pop())
+        below.append(counting.pending.pop())
+    below.reverse()
     directive = _DIRECTIVE.search(name)
     failed, failed_below = bool(match["failed"]) and not directive, any(each[1] for each in below)
     cases = [case._replace(name=f"{title} > {case.name}") for _depth, _failed, inner in below for case in inner]

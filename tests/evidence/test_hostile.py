@@ -144,6 +144,7 @@ LARGE = {
     "json lines": '\n{"Action":"fail","Test":"a"}',
     "suites": '\n{"type":"suite","event":"failed"}',
     "jest": "\n  ● a\n\nb\nc\nTests:       1 failed, 1 total",
+    "subtests": "\n    ok",
     "one line": "=",
 }
 

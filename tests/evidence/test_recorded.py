@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+
+from gitswarm.evidence.compiled_reports import read_cargo
+from gitswarm.evidence.test_output import plain
 from gitswarm.evidence.test_report import read_report
 from gitswarm.records import evidence as records
 from tests.evidence.recordings import NAMES, recorded
@@ -219,6 +223,61 @@ def test_several_pytest_sessions_are_added_up() -> None:
     found = read_output(recorded("pytest-9.2.0/failing.txt").decode() + recorded("pytest-9.2.0/passing.txt").decode())
     assert found is not None
     assert (found.passed, found.failed, len(found.failing)) == (3, 2, 2)
+
+
+@table("word", ["rerun", "retried"])
+def test_what_a_plugin_of_pytest_counts_besides_is_no_broken_session(word: str) -> None:
+    text = recorded("pytest-9.2.0/passing.txt").decode()
+    assert "3 passed in" in text
+    assert read_output(text.replace("3 passed in", f"3 passed, 2 {word} in")) == read_output(text)
+
+
+@table(("again", "passed", "failing"), [("pass", 2, ()), ("fail", 1, ("a.TestX",))])
+def test_a_test_that_gotestsum_runs_again_has_its_last_outcome(
+    again: str, passed: int, failing: tuple[str, ...]
+) -> None:
+    outcomes = [("TestX", "fail"), ("TestY", "pass"), (None, "fail"), ("TestX", again), (None, again)]
+    events = [{"Package": "a", "Test": test, "Action": action} for test, action in outcomes]
+    found = read_output("\n".join(map(json.dumps, events)))
+    assert found is not None
+    assert (found.total, found.passed, found.failing) == (2, passed, failing)
+
+
+def test_a_package_that_is_tested_twice_is_no_rerun() -> None:
+    outcomes = [("TestX", "fail"), (None, "fail"), ("TestX", "pass"), ("TestY", "pass"), (None, "pass")]
+    events = [{"Package": "a", "Test": test, "Action": action} for test, action in outcomes]
+    found = read_output("\n".join(map(json.dumps, events)))
+    assert found is not None
+    assert (found.total, found.passed, found.failing) == (3, 2, ("a.TestX",))
+
+
+def test_a_package_of_go_that_is_not_built_fails_with_the_error_of_the_compiler() -> None:
+    def events(what: str) -> str:
+        built = {"ImportPath": "a [a.test]", "Action": "build-output", "Output": f"./a.go:3:1: undefined: {what}\n"}
+        return f"{json.dumps(built)}\n" + json.dumps({"Package": "a", "Action": "fail", "FailedBuild": "a [a.test]"})
+
+    one, other = read_output(events("x")), read_output(events("y"))
+    assert one is not None
+    assert other is not None
+    assert (one.failing, one.error_signature == other.error_signature) == (("a",), False)
+
+
+def test_each_failure_of_cargo_has_its_own_message() -> None:
+    def text(message: str) -> str:
+        shown = "".join(f"\n---- {name} stdout ----\n\nthread '{name}' panicked\n{message}\n" for name in "ab")
+        names = "failures:\n    a\n    b\n\ntest result: FAILED. 0 passed; 2 failed; 0 ignored;\n"
+        return f"\nfailures:\n{shown}\n\n{names}"
+
+    assert [(each.name, each.message) for each in read_cargo(plain(text("boom"))).failures] == [
+        ("a", "boom"),
+        ("b", "boom"),
+    ]
+
+
+def test_tests_of_vitest_that_fail_alike_have_all_their_names() -> None:
+    found = read_output("\n FAIL  a.test.ts > x\n FAIL  a.test.ts > y\nError: no\n\n      Tests  2 failed (2)\n")
+    assert found is not None
+    assert found.failing == ("a.test.ts > x", "a.test.ts > y")
 
 
 def test_output_that_was_cut_in_its_middle_gives_lower_bounds() -> None:

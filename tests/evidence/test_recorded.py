@@ -268,10 +268,9 @@ def test_each_failure_of_cargo_has_its_own_message() -> None:
         names = "failures:\n    a\n    b\n\ntest result: FAILED. 0 passed; 2 failed; 0 ignored;\n"
         return f"\nfailures:\n{shown}\n\n{names}"
 
-    assert [(each.name, each.message) for each in read_cargo(plain(text("boom"))).failures] == [
-        ("a", "boom"),
-        ("b", "boom"),
-    ]
+    found = read_cargo(plain(text("boom")))
+    assert found is not None
+    assert [(each.name, each.message) for each in found.failures] == [("a", "boom"), ("b", "boom")]
 
 
 def test_tests_of_vitest_that_fail_alike_have_all_their_names() -> None:

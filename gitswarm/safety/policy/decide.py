@@ -29,7 +29,13 @@ _PREFIXES: Mapping[str, str] = {
         "uCghp": "env sudo doas",
         "ks": "timeout gtimeout",
         "aEILnPsd": "xargs",
-        "cnpfoieaw": "nice ionice stdbuf time exec watch xvfb-run flock",
+        "n": "nice watch",
+        "cnp": "ionice",
+        "ioe": "stdbuf",
+        "fo": "time",
+        "a": "exec",
+        "wE": "flock",
+        "efnpsw": "xvfb-run",
     }.items()
     for name in names.split()
 }
@@ -54,6 +60,7 @@ _HARMLESS_GIT = lazy_re(
     r"GIT_((SEQUENCE_)?EDITOR|PAGER|TERMINAL_PROMPT|OPTIONAL_LOCKS|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|MERGE_AUTOEDIT"
     r"|TRACE\w*|PS1\w*|\w*_PATHSPECS|COMMIT|SHA|REVISION|BRANCH|TAG|VERSION|DEPTH|HASH|REF|URL)"
 )
+_ADDRESS = lazy_re(r"(?:\S*=)?https?://", re.IGNORECASE)
 _NAMING = listed("env unset read wait")
 """Commands that change the variables that they name."""
 _SENDING = ("-X", "--method", "-f", "-F", "--field", "--raw-field", "--input")
@@ -267,7 +274,8 @@ def _begins(words: Sequence[ShellWord], patterns: Sequence[str]) -> bool:
 def _paths_in(word: ShellWord) -> Iterator[ShellWord]:
     """An argument, and what stands behind its `=` or `@`, where that may lead out of the worktree."""
     text = word.text if word.text is not None else word.start
-    for value in (text, *(text.partition(sign)[2] for sign in ("=", "@", ":"))):
+    signs = ("=", "@") if _ADDRESS.match(text) else ("=", "@", ":")
+    for value in (text, *(text.partition(sign)[2] for sign in signs)):
         if value.startswith("/") or ".." in value:
             yield ShellWord(value, word.pattern)
 

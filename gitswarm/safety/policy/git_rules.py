@@ -95,9 +95,13 @@ def judge_git(
 
 def _swarm_problem(words: Sequence[ShellWord]) -> Deny | None:
     """`git swarm …`: a run is not changed from inside of it."""
-    named = no_options(words)
-    repairs = any(word.known in ("--fix", "set", "--set", "add", "rm", "unset") for word in words)
-    if not words or (named and named[0].known in SWARM_READING and not repairs):
+    verb, *named = [word.known for word in no_options(words)] or ["help"]
+    changes = (
+        (verb == "config" and (len(named) > 1 or ShellWord("--unset") in words))
+        or (verb == "wisdom" and named[:1] not in ([], ["list"], ["show"]))
+        or (verb == "doctor" and ShellWord("--fix") in words)
+    )
+    if verb in SWARM_READING and not changes:
         return None
     return deny("swarm-command", SimpleCommand((ShellWord("git"), ShellWord("swarm"), *words)).shown)
 
@@ -129,7 +133,9 @@ def _has(words: Sequence[ShellWord], pattern: re.Pattern[str]) -> bool:
 def _names(words: Sequence[ShellWord]) -> str | None:
     """The rule for branches and tags that are made, moved or deleted; None where they are listed."""
     asks = any(re.fullmatch(r"-n\d*", word.shown) or word.shown.partition("=")[0] in _LISTING for word in words)
-    moves = _has(words, _MOVES_REF) or (no_options(words, _LIST_VALUES) and not asks)
+    after = ["", *(word.shown for word in words)]
+    options = [word for word, last in zip(words, after, strict=False) if last not in ("--sort", "--format")]
+    moves = _has(options, _MOVES_REF) or (no_options(words, _LIST_VALUES) and not asks)
     return "git-refs" if moves else None
 
 

@@ -145,8 +145,8 @@ FORGE_READING = listed("""
     view list diff checks status show ls get watch download search issues prs code repos commits
 """)
 SWARM_READING = listed("""
-    log show transcript diff status list path cost watch events report verify export flows stations engines policy
-    why blame doctor schemas config completion wisdom
+    log show transcript diff status list path cost stats compare watch events report verify export flows stations
+    engines policy why blame doctor schemas config completion wisdom help
 """)
 PLAIN = listed("""
     : [ basename cat cd cmp column comm cut date diff dirname echo egrep exit export expr false fgrep file fold grep

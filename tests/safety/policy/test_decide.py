@@ -166,3 +166,30 @@ def test_the_subagent_tool_has_two_names(tool: str, writer: Scope) -> None:
 )
 def test_notes_of_a_named_ref_may_be_read(command: str, wanted: str, writer: Scope) -> None:
     assert _rule(decide("Bash", {"command": command}, writer)) == wanted
+
+
+@table(
+    ("command", "wanted"),
+    [
+        ("flock -n /tmp/lock git push", "git-push"),
+        ("time -p git push", "git-push"),
+        ("xvfb-run -a git push", "git-push"),
+        ("flock -w 5 /tmp/lock git push", "git-push"),
+        ("git branch --sort -committerdate", "allow"),
+        ("git tag --sort -creatordate", "allow"),
+        ("git branch --sort -committerdate -d x", "git-refs"),
+        ("curl -O https://example.org/certs/ca.pem", "allow"),
+        ("curl --url=https://example.org/.env", "allow"),
+        ("curl file:///etc/shadow", "key-file"),
+        ("git swarm --help", "allow"),
+        ("git swarm log --grep add", "allow"),
+        ("git swarm config commands.test", "allow"),
+        ("git swarm config --team commands.test true", "swarm-command"),
+        ("git swarm config --unset commands.test", "swarm-command"),
+        ("git swarm wisdom list --all", "allow"),
+        ("git swarm wisdom apply a", "swarm-command"),
+        ("git swarm doctor --fix", "swarm-command"),
+    ],
+)
+def test_a_command_is_told_from_options_values_and_addresses(command: str, wanted: str, writer: Scope) -> None:
+    assert _rule(decide("Bash", {"command": command}, writer)) == wanted

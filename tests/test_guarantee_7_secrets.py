@@ -264,7 +264,9 @@ def test_an_agent_that_adds_the_file_itself_does_not_get_it_committed(project: P
     assert clean(project, run) == ""
 
 
-def test_a_secret_that_moves_from_one_file_to_another_is_not_new(project: Project) -> None:
+@pytest.mark.parametrize("color", ["auto", "always"])
+def test_a_secret_that_moves_from_one_file_to_another_is_not_new(project: Project, color: str) -> None:
+    project.git("config", "color.ui", color)
     with_flow(project, **{"old.py": f"KEY = '{token(10)}'\n"})
     steps = script(write={"run": ["git mv old.py new.py", "echo '# moved' >> new.py"]})
     run = project.start(steps, flow="leak")

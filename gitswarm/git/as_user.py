@@ -35,6 +35,9 @@ LOCAL_VARIABLES = frozenset(
     }
 )
 
+UTF_8 = ("-c", "i18n.commitEncoding=UTF-8")
+"""Options of a call that is given a message, whatever the user writes theirs in."""
+
 
 class UsersGit(Struct, frozen=True):
     """`env`: the user's whole environment; `folder`: where git is started, a checkout or a bare repository;
@@ -104,7 +107,9 @@ class UsersGit(Struct, frozen=True):
     ) -> str:
         words = [word for parent in parents for word in ("-p", parent)]
         flag = "-S" if sign else "--no-gpg-sign"
-        done = self.run("commit-tree", flag, *words, "-F", "-", tree, stdin=message.encode(), extra_env=variables)
+        done = self.run(
+            *UTF_8, "commit-tree", flag, *words, "-F", "-", tree, stdin=message.encode(), extra_env=variables
+        )
         if done.returncode != 0:
             raise GitFailedError(
                 f"git commit-tree failed: {output_of(done)}",

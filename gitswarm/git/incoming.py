@@ -53,7 +53,7 @@ class EarlierContent:
         listed = "\n".join(sorted(needles)).encode("utf-8", "surrogateescape")
         if not needles or not self._trees:
             return
-        grep = ("grep", "-l", "-z", "-a", "-F", "--full-name", "-f", "-", *self._trees, "--", *_CODE)
+        grep = ("grep", "--no-color", "-l", "-z", "-a", "-F", "--full-name", "-f", "-", *self._trees, "--", *_CODE)
         for name in self._git.run(*grep, stdin=listed).stdout.split(b"\0"):
             tree, _colon, path = os.fsdecode(name).partition(":")
             content = self._objects.file(tree, path) if path else None

@@ -52,6 +52,12 @@ _NEUTRAL = (
     *("-c", "submodule.recurse=false"),
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
+    # What `git log` answers us: the check of a signature would stand in front of it, and start a program.
+    *("-c", "log.showSignature=false"),
+    *("-c", "i18n.logOutputEncoding=UTF-8"),
+    # By which git finds the trailers of a message.
+    *("-c", "core.commentChar=#"),
+    *("-c", "trailer.separators=:"),
 )
 _SPARSE = ("-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=true")
 _FLUSHED = ("-c", "core.fsync=committed,loose-object", "-c", "core.fsyncMethod=batch")

@@ -72,6 +72,6 @@ def in_worktree_form(git: Git, commit: str, paths: Sequence[str]) -> dict[str, b
 def _converts(git: Git, commit: str) -> bool:
     """Whether attributes in the commit ask for it."""
     attributes = ":(glob)**/.gitattributes"
-    found = git.run("grep", "-hE", "working-tree-encoding=|filter=", commit, "--", attributes).stdout
+    found = git.run("grep", "--no-color", "-hE", "working-tree-encoding=|filter=", commit, "--", attributes).stdout
     lines = (line.replace(_LARGE_FILES, b"") for line in found.splitlines() if not line.startswith(b"#"))
     return any(word in line for line in lines for word in _CONVERTING)

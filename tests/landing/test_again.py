@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import Project
-from tests.landing.common import TWO_STEPS, Run, code_of, make_run, ready, refusal, with_flow
+from tests.landing.common import TWO_STEPS, WRITES, Run, code_of, make_run, ready, refusal, with_flow
 from tests.projects import ask
 
 
@@ -24,6 +26,35 @@ def test_landing_twice_changes_nothing(project: Project, strategy: str) -> None:
     said = run.land("--strategy", strategy)
     assert said.stdout == f"{run.id} has landed on main already, as {landed[:12]}\n"
     assert (run.world(), run.tip) == (before, tip)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("log.showSignature", "true"),
+        ("i18n.logOutputEncoding", "UTF-16"),
+        ("i18n.commitEncoding", "latin1"),
+        ("core.commentChar", "S"),
+        ("trailer.separators", "="),
+    ],
+    ids=lambda entry: entry[0],
+)
+def test_a_landing_is_known_again_however_the_user_has_git_print_commits(
+    project: Project, tmp_path: Path, entry: tuple[str, str]
+) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
+    signing = {"gpg.format": "ssh", "user.signingkey": str(tmp_path / "key.pub"), "commit.gpgsign": "true"}
+    for key, value in (*signing.items(), entry):
+        project.git("config", key, value)
+    project.commit({".git/hooks/pre-commit": "#!/bin/sh\n"})
+    (project.root / ".git/hooks/pre-commit").chmod(0o755)
+    run = ready(project, {"make": {"write": WRITES, "summary": "größer"}})
+    landed = run.landed()
+    project.git("config", "--unset", entry[0])
+    assert "größer" in project.git("log", "-1", "--format=%B", landed)
+    project.git("config", *entry)
+    assert run.land().stdout == f"{run.id} has landed on main already, as {landed[:12]}\n"
+    assert project.swarm("verify", run.id).stdout.splitlines()[-2].endswith("no changes found")
 
 
 def test_landing_twice_with_commits_on_top_changes_nothing(project: Project) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import GitFailedError
-from gitswarm.git.as_user import UsersGit, output_of
+from gitswarm.git.as_user import UTF_8, UsersGit, output_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import LANDED, is_code
 from gitswarm.ledger.message import CommitMessage
@@ -178,7 +178,7 @@ def _with_hooks(session: Session, shape: CommitSpec, checkout: Shadow) -> str | 
         # Else git leaves out a first parent that the second one descends from.
         (checkout.git_dir / "MERGE_MODE").write_text("no-ff", encoding="ascii")
     words = ("commit", "--quiet", "--allow-empty", "--cleanup=whitespace", "-F", "-")
-    done = users.run(*elsewhere, *words, stdin=shape.message.encode())
+    done = users.run(*UTF_8, *elsewhere, *words, stdin=shape.message.encode())
     run = session.layout.run_id
     if done.returncode != 0:
         hint = f"git swarm land {run}   (once that is fixed)"

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import GitFailedError, SwarmError, UsageError
-from gitswarm.git.as_user import UsersGit, output_of
+from gitswarm.git.as_user import UTF_8, UsersGit, output_of
 from gitswarm.git.discovery import pointer
 from gitswarm.git.locks import Locks
 from gitswarm.git.objects import EXECUTABLE, FILE
@@ -237,7 +237,7 @@ class _Committing(Struct, frozen=True):
             elsewhere = ("-c", f"core.hooksPath={hooks.path}") if hooks.missing_in(path) else ()
             words = ("commit", "--quiet", "--cleanup=whitespace", "-F", "-")
             users = UsersGit(self.env, path, self.repository.git.before)
-            done = users.run(*elsewhere, *words, stdin=message.encode())
+            done = users.run(*UTF_8, *elsewhere, *words, stdin=message.encode())
             if done.returncode != 0:
                 raise SwarmError(
                     f"your commit hooks refused it:\n{output_of(done)}",

@@ -81,6 +81,11 @@ class Rule:
     def _keyword(self) -> re2._Regexp:
         return linear(any_of(self.keywords, folds=self.folds))
 
+    @cached_property
+    def _ahead(self) -> int:
+        """A keyword may be the whole of a long secret."""
+        return max(_AHEAD, *map(len, self.keywords))
+
     def spans(self, text: str, raw: bytes, *, is_code: bool) -> Iterator[Span]:
         """
         :param raw: `text` in ASCII, letter by letter.
@@ -104,7 +109,7 @@ class Rule:
         found = self._keyword.search(raw)
         while found is not None:
             begin = found.start()
-            match = self._whole(self.pattern.match(text, begin, begin + _AHEAD), begin + _AHEAD)
+            match = self._whole(self.pattern.match(text, begin, begin + self._ahead), begin + self._ahead)
             if match is not None:
                 yield match
             found = self._keyword.search(raw, match.end() if match is not None else begin + 1)

@@ -142,6 +142,13 @@ def test_the_value_of_a_secret_variable_is_found_in_every_form(text: str) -> Non
     assert len(scrubbed) < len("it is [REDACTED:environment]!") + 4
 
 
+def test_the_value_of_a_secret_variable_is_found_however_long_it_is() -> None:
+    value = "".join(f"{number}x" for number in range(2_000))
+    assert (
+        Redactor(SecretRules(), {"ACME_API_KEY": value}).scrub(f"it is {value}!") == "it is [REDACTED:environment]!"
+    )
+
+
 @table(
     ("name", "value"),
     [

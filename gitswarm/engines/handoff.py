@@ -5,7 +5,6 @@ how a program without structured output is asked for its handoff.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -73,7 +72,7 @@ def _cut_item(item: JsonValue) -> JsonValue:
 MOST_ASKED = 3
 """How often a handoff is asked for again, with what is wrong with the last one."""
 
-_FENCED = re.compile(r"(?P<before>.*?)^```(?:json)?[ \t]*\n(?P<object>.*)\n```\Z", re.DOTALL | re.MULTILINE)
+_FENCES = ("```", "```json")
 
 
 class LastMessage(Struct, frozen=True):
@@ -99,8 +98,7 @@ def repeated_request(problem: str, schema: Mapping[str, JsonValue]) -> str:
 
 def read_last_message(message: str) -> LastMessage:
     """A JSON object alone, or in a code block that ends the message: nothing is read out of prose."""
-    fenced = _FENCED.match(message.strip())
-    text, body = (fenced["before"].strip(), fenced["object"]) if fenced else ("", message)
+    text, body = _last_block(message) or ("", message)
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -109,6 +107,15 @@ def read_last_message(message: str) -> LastMessage:
         return LastMessage(message, problem="it has no status")
     handoff = read_handoff(encodable_input(found))
     return LastMessage(message, problem=handoff) if isinstance(handoff, str) else LastMessage(text, handoff)
+
+
+def _last_block(message: str) -> tuple[str, str] | None:
+    """What stands before the code block that ends a message, and what stands in it; None: none does."""
+    lines = message.strip().split("\n")
+    begin = next((at for at in reversed(range(len(lines) - 1)) if lines[at].rstrip(" \t") in _FENCES), None)
+    if begin is None or lines[-1] != "```":
+        return None
+    return "\n".join(lines[:begin]).strip(), "\n".join(lines[begin + 1 : -1])
 
 
 def _form(schema: Mapping[str, JsonValue]) -> str:

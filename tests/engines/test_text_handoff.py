@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -18,6 +19,7 @@ SAID = json.dumps({"status": "VERIFIED", "summary": "half \udc00"})
         (f"\n {SAID}\n", ""),
         (f"All done.\n\n```json\n{SAID}\n```\n", "All done."),
         (f"```\n{SAID}\n```", ""),
+        (f"The fix:\n```python\nx = 1\n```\n\n```json\n{SAID}\n```", "The fix:\n```python\nx = 1\n```"),
     ],
 )
 def test_an_object_alone_or_in_a_block_at_the_end_is_one(text: str, before: str) -> None:
@@ -44,3 +46,9 @@ def test_anything_else_is_none_and_says_why(text: str, problem: str) -> None:
     last = read_last_message(text)
 
     assert (last.handoff, last.problem, last.text) == (None, problem, text)
+
+
+def test_a_message_of_nothing_but_fences_is_read_in_a_second() -> None:
+    started = time.process_time()
+    assert read_last_message("```\n" * 100_000 + "x").handoff is None
+    assert time.process_time() - started < 1

@@ -52,6 +52,7 @@ class _Language(Struct, frozen=True):
     :ivar compares: an assertion.
     :ivar void: an assertion that compares nothing; taken out before `compares` is looked for.
     :ivar skips: a mark in the body, or in the lines above.
+    :ivar skipping_call: a mark in what a test is declared by, `test.skip(`.
     :ivar ends: how a body ends.
     """
 
@@ -59,6 +60,7 @@ class _Language(Struct, frozen=True):
     compares: str
     void: str = r"(?!)"
     skips: str = r"(?!)"
+    skipping_call: str = r"(?!)"
     fails: str = r"(?!)"
     ends: Literal["bracket", "indent"] = "bracket"
     comment: str = "//"
@@ -76,7 +78,8 @@ _SCRIPT = _Language(
     ),
     compares=r"\bexpect\w*\s*[.(]|\bassert\w*\s*[.(]|\.should\b|\bt\.(?:is|not|true|false|ok|equal|deepEqual|like|throws|same|match|fail)\w*\(",
     void=rf"\bexpect\(\s*{_LITERAL}\s*\)(?:\.not)?\.\w{{1,30}}\(\s*{_LITERAL}?\s*\)|\bassert(?:\.\w{{1,20}})?{_OF_LITERALS}",
-    skips=r"\.(?:skip|todo)\b|\bskip\s*:\s*(?:true|['\"])|\bt\.skip\(|^\{?\s*(?:this|ctx|context)\.skip\(",
+    skips=r"\b(?:t|test|it|this|ctx|context)\.(?:skip|todo)\(|\bskip\s*:\s*(?:true|['\"])",
+    skipping_call=r"\.(?:skip|todo)\b",
     fails=r"\.(?:failing|fails)\b",
 )
 _GO = _Language(
@@ -86,7 +89,7 @@ _GO = _Language(
         r"|\b(?:assert|require|is|qt|check|must|expect|cmp|c)\w*\.\w+\(|\b(?:assert|require|check|expect|must)\w*\("
     ),
     void=rf"\b(?:assert|require)\.\w{{1,30}}\(\s*\w{{1,20}},\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)",
-    skips=r"\b\w{1,20}\.Skip(?:f|Now)?\(",
+    skips=r"(?:\b(?:t|tb|tt|b|f)|\bT\(\))\.Skip(?:f|Now)?\(",
 )
 _RUST = _Language(
     case=(
@@ -112,7 +115,7 @@ _DOTNET = _Language(
     case=rf"(?m)^{BEGINS_CASE['cs']}(?P<mark>[^{{;]{{0,600}}?)\b{_NAME}\s*\(",
     compares=r"\bAssert\w*\.|\bShould\w*|\bVerify\w*\(|\bExpect\w*\(",
     void=rf"\bAssert\.\w{{1,30}}{_OF_LITERALS}",
-    skips=r"\bSkip\s*=|\[Ignore\b|\.Skip\(",
+    skips=r"\bSkip\s*=|\[Ignore\b|\bAssert\.(?:Skip|Ignore|Inconclusive)\(",
 )
 _RUBY = _Language(
     case=(
@@ -211,7 +214,8 @@ def _test(language: _Language, following: str, match: re.Match[str], line: int) 
 def _mark(language: _Language, head: str, name: str, body: str) -> Mark:
     if re.search(language.fails, head):
         return "xfail"
-    if head.strip().startswith("x") or re.search(language.skips, head) or re.search(language.skips, name):
+    is_named_so = language is _C and re.search(language.skips, name)
+    if head.strip().startswith("x") or is_named_so or re.search(f"{language.skips}|{language.skipping_call}", head):
         return "skip"
     found = re.search(language.skips, body)
     if not found:

@@ -84,7 +84,8 @@ _PASSED_NUMBERS = _any_case(
 )
 _ADMITTED = lazy_re(
     rf"\b(?!0 )[0-9]{{1,7}} (?:[\w-]+ ){{0,3}}?{_FAIL}\b"
-    rf"|\b(?:{_TESTS}|one|two|three|some|several|few|rest|others?|which|it|they)(?: [\w-]+){{0,3}}? {_FAIL}\b"
+    rf"|\b(?:{_TESTS}|test_\w+|one|two|three|some|several|few|rest|others?|which|it|they)"
+    rf"(?: [\w-]+){{0,3}}? {_FAIL}\b"
     rf"|\b(?:not|n['’]t)(?: \w+){{0,2}} (?:pass|green)\b|^(?:(?:but|and|though|while|which) )?{_FAIL}\b",
     re.IGNORECASE,
 )
@@ -109,6 +110,7 @@ _ADJECTIVE = lazy_re(
 _BY_OTHERS = lazy_re(
     rf"\b{_DONE} by\b|\b(?:previous|last|earlier|prior) (?:step|iteration|commit|run|agent)\b", re.IGNORECASE
 )
+_REPAIRED = lazy_re(rf"\b(?:{_DONE}|now|green)\b", re.IGNORECASE)
 
 _PERCENT = r"([0-9]{1,3}(?:\.[0-9]{1,4})?) ?(?:%|per ?cent)"
 _COVERAGE = _any_case(
@@ -144,9 +146,12 @@ def read_claims(handoff: Handoff) -> Claims:
     passes: list[PassClaim] = []
     progress: list[ProgressClaim] = []
     coverage: list[CoverageClaim] = []
-    for sentence in _SENTENCE_END.split(summary):
-        clauses = _clauses(sentence)
-        admits = any(_admits(clause) for clause in clauses)
+    sentences = [(sentence, _clauses(sentence)) for sentence in _SENTENCE_END.split(summary)]
+    last_admission = max(
+        (at for at, (_, clauses) in enumerate(sentences) if any(map(_still_fails, clauses))), default=-1
+    )
+    for at, (sentence, clauses) in enumerate(sentences):
+        admits = at < last_admission or any(map(_admits, clauses))
         passes.extend(claim for clause in clauses for claim in _passes(clause, sentence, admits=admits))
         progress.extend(_progress(clauses))
         coverage.extend(claim for clause in clauses for claim in _coverage(clause))
@@ -168,6 +173,11 @@ def _clauses(sentence: str) -> list[str]:
 
 def _admits(clause: str) -> bool:
     return bool(_ADMITTED.search(_NONE_FAILED.sub("", clause))) and not _DOUBTFUL.search(clause)
+
+
+def _still_fails(clause: str) -> bool:
+    """Whether it takes back what was said before it: not that what failed was repaired."""
+    return _admits(clause) and not _REPAIRED.search(clause)
 
 
 def _passes(clause: str, sentence: str, *, admits: bool) -> Iterator[PassClaim]:

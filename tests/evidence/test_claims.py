@@ -24,6 +24,8 @@ PASSES = [
     ("passes all 12 tests", 12),
     ("All tests succeeded", None),
     ("Before the fix 2 tests failed, now all tests pass.", None),
+    ("All tests pass. The two tests that failed are fixed.", None),
+    ("Two tests failed. Fixed both: all tests pass.", None),
     ("No failing tests.", None),
     ("✅ All tests passing (24/24)", None),
     ("**Tests**: 24 passed", 24),
@@ -78,6 +80,10 @@ def test_negations_futures_and_others_claim_no_pass(summary: str) -> None:
         "12 of 14 tests pass",
         "tests pass locally but fail in CI",
         "All tests pass, except test_x which fails",
+        "All unit tests pass. Two integration tests fail without a network.",
+        "Unit tests pass; the integration tests fail.",
+        "- 12 passed\n- 1 failed",
+        "All 12 tests pass. Known issue: test_e2e still fails.",
     ],
 )
 def test_who_admits_failures_does_not_claim_that_all_is_green(summary: str) -> None:

@@ -317,6 +317,40 @@ OTHERS: list[tuple[str, str, list[tuple[str, bool, str]]]] = [
 ]
 
 
+UNMARKED = [
+    ("a.test.js", "test('pages', async () => { expect(await items.find().skip(10)).toEqual([1]); });"),
+    ("a.test.js", "test('uses stream.skip', () => { expect(f()).toBe(1); });"),
+    ("a_test.go", "func TestA(t *testing.T) {\n\treader.Skip(2)\n\trequire.Equal(t, f(), 1)\n}\n"),
+    ("ATests.cs", "  [Fact]\n  public void A() { Assert.Equal(1, All().Skip(1).First()); }\n"),
+    ("a_spec.rb", "  it 'skip blank lines' do\n    expect(f).to eq 1\n  end\n"),
+]
+
+
+@table(("path", "text"), UNMARKED)
+def test_what_only_is_called_skip_leaves_nothing_out(path: str, text: str) -> None:
+    assert [(test.mark, test.compares) for test in read_tests(path, text).tests] == [("", True)]
+
+
+@table(
+    ("path", "text"),
+    [
+        ("a.test.js", "test('a', () => { test.skip(); expect(f()).toBe(1); });"),
+        ("a.test.js", "test('a', function () { this.skip(); assert(f()); });"),
+        ("a.test.js", "test('a', { skip: true }, () => { assert(f()); });"),
+        ("a.test.js", "test.todo('a', () => { assert(f()); });"),
+        ("ATests.cs", '  [Fact]\n  public void A() { Assert.Skip("later"); Assert.Equal(1, F()); }\n'),
+        ("a_spec.rb", "  it 'a' do\n    skip\n    expect(f).to eq 1\n  end\n"),
+    ],
+)
+def test_what_skips_a_test_does(path: str, text: str) -> None:
+    assert [test.mark for test in read_tests(path, text).tests] == ["skip"]
+
+
+def test_a_python_file_with_a_byte_order_mark_is_read_by_its_syntax() -> None:
+    found = read_tests("test_a.py", "\ufeffclass TestA:\n  def test_a(self): assert x\n")
+    assert ([test.name for test in found.tests], found.by_syntax) == (["TestA::test_a"], True)
+
+
 @table(("path", "text", "expected"), OTHERS, ids=[row[0] for row in OTHERS])
 def test_other_languages_are_read_by_patterns(path: str, text: str, expected: list[tuple[str, bool, str]]) -> None:
     found = read_tests(path, text)

@@ -183,7 +183,7 @@ class Planned(NamedTuple):
 
 def plan_run(repository: Repository, options: RunOptions) -> Planned:
     """Everything that can be wrong is found here, before anything exists."""
-    refuse_unready(repository)
+    refuse_unready(repository, options.base)
     if options.hub:
         from gitswarm.runner.hub.transfer import hub_for_runs  # noqa: PLC0415 - as above
 

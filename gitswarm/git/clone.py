@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -51,7 +52,8 @@ def _make(path: Path, command: Sequence[str], env: Mapping[str, str], then: Sequ
             done = git.run(*line)
             if done.returncode != 0:
                 raise GitFailedError(
-                    f"git {line[0]} failed in {made}: {output_of(done)}", hint=f"ls -ld {path.parent}"
+                    f"git {line[0]} failed in {made}: {output_of(done)}",
+                    hint=f"ls -ld {shlex.quote(str(path.parent))}",
                 )
         try:
             made.rename(path)

@@ -186,11 +186,18 @@ def _refuse_ref_storage(git: Git, common_dir: Path) -> None:
         )
 
 
+_OWNED = re.compile(r"dubious ownership in repository at '(.+)'$", re.MULTILINE)
+
+
 def _not_usable(folder: Path, message: str) -> NotARepositoryError | UnsupportedRepositoryError:
     if "dubious ownership" in message:
+        import shlex  # noqa: PLC0415 - only for a mistake
+
+        owned = _OWNED.search(message)  # not a folder in it
+        place = shlex.quote(owned[1] if owned else str(folder))
         return UnsupportedRepositoryError(
             f"{folder}: this repository belongs to another user, and git refuses to use it",
-            hint=f"if you trust it: git config --global --add safe.directory {folder}",
+            hint=f"if you trust it: git config --global --add safe.directory {place}",
         )
     if "refstorage" in message.lower() or "objectformat" in message.lower() or "repository extension" in message:
         return UnsupportedRepositoryError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +30,7 @@ def refusal(what: str, message: str) -> SwarmError:
         # Only git knows whose lock a shared one is: we never delete it.
         return GitFailedError(
             f"{what}: {lock} is in the way, {_age(lock)} old",
-            hint=f"rm {lock}   (if no git command is running)",
+            hint=f"rm {shlex.quote(str(lock))}   (if no git command is running)",
         )
     if is_storage_fault(message):
         return storage_error(f"{what}: {message}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,8 @@ _SHARED = {
 }
 """What git adds to the permissions of a file."""
 
-SHADOW_BRANCH = "refs/heads/shadow"
+_HEADS = "refs/heads/"
+SHADOW_BRANCH = f"{_HEADS}shadow"
 
 
 class Repository(RepositoryReader):
@@ -129,15 +131,23 @@ def open_repository(folder: Path, env: Mapping[str, str]) -> Repository:
     return Repository(discover(env, folder), env)
 
 
-def refuse_unready(repository: Repository) -> None:
+def refuse_unready(repository: Repository, base: str = "HEAD") -> None:
     """What stands in the way of a new run in a repository that can be read.
 
+    :param base: what the run is to branch off, as somebody named it.
     :raises UnsupportedRepositoryError: no commit yet, or a branch where ours have to go.
     """
     repository.refuse_old_git()
-    if not _has_commit(repository):
+    if base == "HEAD" and not _has_commit(repository):
+        branches = repository.refs.list(_HEADS)
+        if branches:
+            raise UnsupportedRepositoryError(
+                "the branch that is checked out has no commit yet: a run branches off one",
+                hint=f"git swarm start … --base {branches[0].removeprefix(_HEADS)}",
+            )
         commit = "git commit --allow-empty -m 'first commit'"
-        bare = f"git clone {repository.main_folder} first && cd first && {commit} && git push origin HEAD"
+        main = shlex.quote(str(repository.main_folder))
+        bare = f"git clone {main} first && cd first && {commit} && git push origin HEAD"
         raise UnsupportedRepositoryError(
             "this repository has no commit yet: a run branches off one",
             hint=commit if repository.checkout is not None else bare,

@@ -109,7 +109,7 @@ def refuse_run(repository: Repository, new: NewRun, context: RunContext) -> list
     warnings = refuse_impossible(settings, choices, _engines(new, context), context)
     if new.spec.settings.policy.sandbox == "require":
         sandbox_for(new.spec.settings.policy, context.env)
-    refuse_unready(repository)
+    refuse_unready(repository, new.spec.base)
     _refuse_swarm_file(repository, new.spec.base)
     return warnings
 

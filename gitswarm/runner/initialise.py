@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def read_manifest(repository: Repository) -> InstallManifest:
     try:
         return InstallManifest.from_json(path.read_bytes()) if path.exists() else InstallManifest()
     except ValueError as error:
-        raise CorruptError(f"{path} is not what git-swarm wrote", hint=f"less {path}") from error
+        raise CorruptError(f"{path} is not what git-swarm wrote", hint=f"less {shlex.quote(str(path))}") from error
 
 
 def _record_path(repository: Repository) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import time
@@ -175,7 +176,7 @@ class RepositoryWatch(Struct):
             if keys:
                 raise SwarmError(
                     f"{path}: {', '.join(keys[:3])} changed while a step was executed: git would run it on its files",
-                    hint=f"git config --file {path} --list   (when it is right: git swarm resume)",
+                    hint=f"git config --file {shlex.quote(str(path))} --list   (when it is right: git swarm resume)",
                 )
 
     def _put_refs_back(self) -> Iterator[str]:

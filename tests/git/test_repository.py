@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from gitswarm.errors import NotARepositoryError, NotFoundError, UnsupportedRepositoryError
 from gitswarm.git.discovery import LinkedWorktree
+from gitswarm.git.reader import open_reader
 from gitswarm.git.repository import Repository, open_repository, refuse_unready
 from tests.conftest import Project
 
@@ -131,10 +134,31 @@ def test_a_repository_of_another_user_is_refused(project: Project) -> None:
     assert caught.value.hint == (f"if you trust it: git config --global --add safe.directory {project.root}")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_what_is_to_be_trusted_is_the_repository_not_a_folder_in_it(project: Project, tmp_path: Path) -> None:
+    root = tmp_path / "my project"
+    project.root.rename(root)
+    for path in (root, root / ".git"):
+        os.chown(path, 65534, 65534)
+    with pytest.raises(UnsupportedRepositoryError) as caught:
+        open_repository(root / "src", project.env)
+    command = shlex.split(caught.value.hint.partition(": ")[2])
+    subprocess.run(command, check=True, env=dict(project.env))
+    assert open_reader(root / "src", project.env).main_folder == root
+
+
 def test_a_repository_without_a_commit_is_not_ready(tmp_path: Path, env: dict[str, str]) -> None:
     Project(tmp_path, env).git("init", "-q")
     with pytest.raises(UnsupportedRepositoryError, match="no commit yet"):
         refuse_unready(open_repository(tmp_path, env))
+
+
+def test_a_branch_without_a_commit_is_in_the_way_of_a_run_on_it_alone(project: Project) -> None:
+    project.git("checkout", "-q", "--orphan", "new")
+    with pytest.raises(UnsupportedRepositoryError, match="that is checked out has no commit yet") as caught:
+        refuse_unready(opened(project))
+    assert caught.value.hint == "git swarm start … --base main"
+    project.swarm("start", "build", "--mode", "stub", "--base", "main")
 
 
 def test_a_branch_named_shadow_is_in_the_way(project: Project) -> None:

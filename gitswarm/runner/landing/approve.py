@@ -206,7 +206,8 @@ def allow_secrets(session: Session, state: RunState, allow: Mapping[str, str]) -
     """
     evidence = (evidence_of(session, record) for record in state.steps)
     found = sorted({found.path for each in evidence if each is not None for found in each.secrets})
-    patterns = {_pattern(path, found): why for path, why in allow.items()}
+    run = state.layout.run_id
+    patterns = {_pattern(path, found, run): why for path, why in allow.items()}
     summary = "no secrets: " + "; ".join(f"{path} ({why})" if why else path for path, why in allow.items())
     handoff = Handoff(status=Status.VERIFIED, summary=summary)
     result = handed_off(ALLOW, handoff, {"allowed": dict(patterns)})
@@ -223,7 +224,7 @@ def allowed_so_far(session: Session, state: RunState) -> Iterator[str]:
         yield from allowed if isinstance(allowed, dict) else ()
 
 
-def _pattern(path: str, found: Sequence[str]) -> str:
+def _pattern(path: str, found: Sequence[str], run: str) -> str:
     """The pattern of a path from the top of the worktree, or of a file that was found by its name alone.
 
     :raises SwarmError: it fits none of the files that were found.
@@ -232,7 +233,7 @@ def _pattern(path: str, found: Sequence[str]) -> str:
     pattern = "/" + (_GLOB.sub(r"\\\1", bare) if bare in found else bare)
     if not any(map(gitignore(pattern).match_file, found)):
         known = f"found in: {', '.join(found)}" if found else "nothing was found in this run"
-        raise SwarmError(f"no secret was found in {path}; {known}", hint="git swarm log")
+        raise SwarmError(f"no secret was found in {path}; {known}", hint=f"git swarm log {run}")
     return pattern
 
 

@@ -146,7 +146,7 @@ def move_target(session: Session, target: str, old: str, new: str) -> bool | Ref
         return False
     return Refused(
         f"git would not move {short(target)} in {checkouts[0].path}",
-        f"git -C {checkouts[0].path} status",
+        f"git -C {shlex.quote(str(checkouts[0].path))} status",
         output=refusal,
     )
 
@@ -157,7 +157,8 @@ def occupied(session: Session, checkouts: list[Checkout], before: str, after: st
     paths = sorted({path for delta in changed for path in (delta.path, delta.old_path) if path is not None})
     for checkout in checkouts:
         if checkout.busy is not None:
-            return Refused(f"{checkout.path} is in the middle of a {checkout.busy}", f"git -C {checkout.path} status")
+            what = f"{checkout.path} is in the middle of a {checkout.busy}"
+            return Refused(what, f"git -C {shlex.quote(str(checkout.path))} status")
         found = in_the_way(session.repository, checkout, paths)
         if found.paths:
             return Refused(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from msgspec import Struct
 
 from gitswarm.git.as_user import UsersGit, output_of
@@ -210,14 +212,14 @@ def _occupied(facts: LandingState) -> Refused | None:
         folders = tuple(str(checkout.path) for checkout in facts.checkouts)
         return Refused(
             f"{target} is checked out in {len(folders)} places: only one of them could follow",
-            f"git -C {folders[-1]} checkout --detach",
+            f"git -C {shlex.quote(folders[-1])} checkout --detach",
             folders,
         )
     for checkout in facts.checkouts:
         if checkout.busy is not None:
             return Refused(
                 f"{target} is checked out in {checkout.path}, in the middle of a {checkout.busy}",
-                f"git -C {checkout.path} status   (finish or abort it)",
+                f"git -C {shlex.quote(str(checkout.path))} status   (finish or abort it)",
             )
     return None
 

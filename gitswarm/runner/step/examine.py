@@ -119,7 +119,9 @@ def _not_taken(step: OpenStep, result: StepResult, refused: str) -> StepResult:
     if not refused:
         return result
     if step.plan.execution.agent == HUMAN:
-        raise GitFailedError(refused, hint="git swarm resume --adopt   (when that is fixed)")
+        raise GitFailedError(
+            refused, hint=f"git swarm resume {step.plan.execution.run_id} --adopt   (when that is fixed)"
+        )
     return replace(result, status=Result.FAILED, error=refused, handoff=None, check=None)
 
 

@@ -6,6 +6,7 @@ What a step that was interrupted on purpose left stays in the worktree, with a n
 from __future__ import annotations
 
 import contextlib
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -217,7 +218,7 @@ def lost_to(shadow: Shadow, code: str) -> list[str]:
         if name.endswith("/"):
             raise SwarmError(
                 f"{name} is a repository that git ignores, in the way of a file: it would be deleted",
-                hint=f"mv '{shadow.path / name}' somewhere-else",
+                hint=f"mv {shlex.quote(str(shadow.path / name))} somewhere-else",
             )
     return names
 

@@ -82,6 +82,7 @@ def test_a_filter_that_a_step_configures_never_runs(row: Project, tmp_path: Path
         f'mkdir {COMMON}/hooks/deep; ln -s "$HOME/outside" {COMMON}/hooks/deep/link',
         f"echo 'exit 1' >> {COMMON}/hooks/commit-msg",
         "git config remote.origin.pushurl /tmp/elsewhere",
+        "git config remote.my.host.url /tmp/elsewhere",
         "git update-ref refs/heads/main HEAD~2",
         "git branch -f topic HEAD",
         "git tag v1",
@@ -95,6 +96,7 @@ def test_the_repository_is_what_it_was_and_the_code_is_whole(row: Project, line:
     (hook.parent / "big").write_bytes(b"#!/bin/sh\n" + b"# a hook with a program in it\n" * 50_000)
     row.git("branch", "topic", "HEAD~1")
     row.git("remote", "add", "origin", "/nowhere")
+    row.git("remote", "add", "my.host", "/nowhere")
     outside = Path(row.env["HOME"], "outside/deep/thesis.txt")
     outside.parent.mkdir(parents=True)
     outside.write_text("all of it")

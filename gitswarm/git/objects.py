@@ -243,8 +243,12 @@ class Objects(ObjectReader):
             else:
                 here[head] = (blob_id, pygit2.enums.FileMode.BLOB)
         for name, inner in below.items():
-            subtree = self.with_files(self._subtree(tree_id, name), inner)
-            here[name] = (subtree if subtree != EMPTY_TREE else None, pygit2.enums.FileMode.TREE)
+            before = self._subtree(tree_id, name)
+            subtree = self.with_files(before, inner)
+            if subtree != EMPTY_TREE:
+                here[name] = (subtree, pygit2.enums.FileMode.TREE)
+            elif before is not None:  # else a file of that name stays: there is nothing below it
+                here.setdefault(name, (None, pygit2.enums.FileMode.TREE))
         builder = self._builder(tree_id)
         for name, (object_id, mode) in here.items():
             if object_id is not None:
@@ -293,16 +297,14 @@ class Objects(ObjectReader):
     def _with_entry(self, tree_id: str | None, path: str, entry: Any) -> str:
         head, slash, rest = path.partition("/")
         builder = self._builder(tree_id)
-        if slash:
-            inner = self._with_entry(self._subtree(tree_id, head), rest, entry)
-            if inner != EMPTY_TREE:
-                _insert(builder, head, pygit2.Oid(hex=inner), pygit2.enums.FileMode.TREE)
-                return _written(builder)
+        before = self._subtree(tree_id, head)
+        inner = self._with_entry(before, rest, entry) if slash else EMPTY_TREE
+        if inner != EMPTY_TREE:
+            _insert(builder, head, pygit2.Oid(hex=inner), pygit2.enums.FileMode.TREE)
         elif entry is not None:
             _insert(builder, head, entry.id, entry.filemode)
-            return _written(builder)
-        if builder.get(intern(head)) is not None:
-            builder.remove(intern(head))
+        elif builder.get(intern(head)) is not None and (before is not None or not slash):
+            builder.remove(intern(head))  # a file stays where something below it is to go
         return _written(builder)
 
     def entries(self, tree_id: str) -> Entries:

@@ -90,8 +90,8 @@ def owner_of(common_dir: Path, run_id: str) -> Owner | None:
         owner = read_owner(file)
         return owner if owner is not None and is_alive(owner) else None
     try:
-        # Held for an instant: that is not an owner.
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Shared: whoever asks at the same moment is not taken for an owner.
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return read_owner(file) or Owner(0, "unknown", "")
     finally:

@@ -8,7 +8,6 @@ import shlex
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
 
@@ -34,11 +33,15 @@ class RefReader(ABC):
 
     def values(self, prefix: str) -> dict[str, str]:
         """Ids of these by name; "": it is damaged."""
-        found = dict.fromkeys(self.list(prefix), "")
-        for name in found:
-            with suppress(CorruptError):
-                found[name] = self.read(name) or ""
-        return found
+        found = ((name, self._value(name)) for name in self.list(prefix))
+        return {name: value for name, value in found if value is not None}
+
+    def _value(self, name: str) -> str | None:
+        """What `values` has; None: the ref was deleted just now, or leads to none."""
+        try:
+            return self.read(name)
+        except CorruptError:
+            return ""
 
 
 class RefFiles(RefReader):
@@ -62,16 +65,15 @@ class RefFiles(RefReader):
         raise damaged_ref(name, self._common_dir, f"corrupted loose reference file: {name}")
 
     def list(self, prefix: str) -> list[str]:
-        return sorted({*self._packed_names(prefix), *self._loose_names(prefix)})
+        loose = [*self._loose_names(prefix)]  # first: git packs a ref before it deletes its file
+        return sorted({*loose, *self._packed_names(prefix)})
 
     def values(self, prefix: str) -> dict[str, str]:
+        loose = [*self._loose_names(prefix)]
         packed = self._packed_refs()
-        found = {name: packed[name] for name in self._packed_names(prefix)}
-        for name in self._loose_names(prefix):
-            found[name] = ""
-            with suppress(CorruptError):
-                found[name] = self.read(name) or ""
-        return dict(sorted(found.items()))
+        found = {name: packed.get(name) for name in self._packed_names(prefix)}
+        found |= {name: self._value(name) for name in loose}
+        return {name: value for name, value in sorted(found.items()) if value is not None}
 
     def _packed_names(self, prefix: str) -> Iterator[str]:
         self._packed_refs()

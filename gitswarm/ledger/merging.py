@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from gitswarm.errors import SwarmError
 from gitswarm.git.merge import Merged, merge_bases, merge_trees
 from gitswarm.git.object_reader import Commit
+from gitswarm.git.objects import Objects
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import LANDED
 from gitswarm.ledger.state import ONTO, REBASED_FROM, RunState, copied_message, first_parents
@@ -122,6 +123,20 @@ def merged_onto(repository: Repository, before: str, onto: str, code: str) -> Me
     return merge_trees(repository, base, upstream, own)
 
 
+def settled_for(objects: Objects, merged: Merged, own: str) -> str:
+    """The merged tree with what the tree `own` has in place of each conflict."""
+    paths = dict.fromkeys(merged.conflicts)
+    for path in merged.conflicts:
+        # Where one side has a folder the file of the other one is called `name~side`, and what is in conflict may lie
+        # below it.
+        above = [path[:at] for at, letter in enumerate(path) if letter == "/"]
+        renamed = [path.rpartition("~")[0]] if "~" in path and objects.entry(own, path) is None else []
+        paths |= dict.fromkeys(
+            each for each in (*above, *renamed) if objects.entry(own, each) and not objects.is_folder(own, each)
+        )
+    return objects.with_entries_of(merged.tree, own, paths)
+
+
 def is_in(repository: Repository, commit: str, tip: str) -> bool:
     """Whether a commit is part of the history of another one."""
     return commit == tip or repository.git.run("merge-base", "--is-ancestor", commit, tip).returncode == 0
@@ -179,7 +194,7 @@ class _Copies:
         own = self._objects.with_subtree(tree, RUNS_FOLDER, None)
         if own not in self._merged:
             found = merged_onto(self._repository, self._state.bases.root, self._state.base, own)
-            self._merged[own] = self._objects.with_entries_of(found.tree, own, found.conflicts)
+            self._merged[own] = settled_for(self._objects, found, own)
         return self._merged[own]
 
     def _with_runs(self, code: str, tree: str) -> str:

@@ -136,7 +136,7 @@ class RepositoryWatch(Struct):
             own = there is not None and there[1] is not None and self.is_own(there[1])
             return own or (now is not None and now in self._files.values())
         old, new = self._keys(before), self._keys(now)
-        remotes = {key.split(".")[1] for key in old if key.startswith("remote.")}
+        remotes = {key.removeprefix("remote.").rpartition(".")[0] for key in old if key.startswith("remote.")}
         for key in self._changed_keys(before, now) if path.name.startswith("config") else ("",):
             people = _OF_PEOPLE.fullmatch(key)
             if (people is None or people["remote"] in remotes) and not self._by_init(key, old.get(key), new.get(key)):

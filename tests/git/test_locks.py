@@ -150,6 +150,18 @@ def test_asking_for_the_owner_does_not_keep_a_run_from_being_owned(project: Proj
             pass
 
 
+def test_two_who_ask_at_the_same_moment_do_not_take_each_other_for_the_owner(project: Project) -> None:
+    with owning(project, RUN) as other:
+        other.kill()
+    ours, found = locks(project), list[Owner | None]()
+    asking = [threading.Thread(target=lambda: found.extend(ours.owner(RUN) for _ in range(3_000))) for _ in range(2)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert set(found) == {None}
+
+
 def test_an_owner_holds_gc_while_it_lives(project: Project) -> None:
     with locks(project).own_run(RUN, "now"):
         assert gc_pid(project) == held_by(os.getpid())

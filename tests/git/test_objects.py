@@ -83,6 +83,22 @@ def test_with_files_replaces_a_file_that_is_in_the_way_of_a_folder(project: Proj
     assert listing(project, made) == ["100644 README.md/x", "100644 src/app.py"]
 
 
+def test_a_file_that_takes_the_place_of_a_folder_stays(project: Project) -> None:
+    before = project.commit({"a/b": "1", "run.sh": "1"})
+    project.git("rm", "-rq", "a")
+    project.write({"a": "file"})
+    (project.root / "run.sh").chmod(0o755)
+    after = project.commit({"other": "1"})
+    objects = objects_of(project)
+    old, new = (objects.commit(each).tree for each in (before, after))
+    for paths in (["a", "a/b", "run.sh"], ["a/b", "a", "run.sh"]):
+        made = objects.with_entries_of(old, new, paths)
+        assert listing(project, made) == ["100644 README.md", "100644 a", "100755 run.sh", "100644 src/app.py"]
+    blob = objects.entry(new, "a")
+    assert objects.with_files(old, {"a": blob, "a/b": None}) == objects.with_files(old, {"a": blob})
+    assert objects.with_files(new, {"a/b": None}) == objects.with_entries_of(new, old, ["a/none"]) == new
+
+
 def test_with_files_of_nothing_starts_an_empty_tree(project: Project) -> None:
     objects = objects_of(project)
     made = objects.with_files(None, {"a": objects.write_blob(b"new")})

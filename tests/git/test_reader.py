@@ -14,6 +14,7 @@ import pytest
 
 from gitswarm.errors import CorruptError
 from gitswarm.git.reader import RepositoryReader, open_reader
+from gitswarm.git.ref_files import RefFiles
 from gitswarm.git.repository import Repository, open_repository
 from tests.conftest import Project
 
@@ -120,6 +121,33 @@ def test_a_ref_that_moves_and_is_packed_is_seen(project: Project, both: tuple[Re
     assert (before != loose, reader.refs.read("refs/heads/side")) == (True, loose)
     (project.root / ".git/refs/heads/side").write_text("nothing\n", encoding="utf-8")
     assert [one.refs.values("refs/heads/si") for one in both] == [{"refs/heads/side": ""}] * 2
+
+
+def test_a_ref_that_is_packed_while_refs_are_listed_is_among_them(
+    project: Project, both: tuple[RepositoryReader, Repository], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, packed = both[0], RefFiles._packed_refs
+    names = project.git("for-each-ref", "--format=%(refname)", "refs/heads/shadow").splitlines()
+
+    def then_packed(refs: RefFiles) -> dict[str, str]:
+        found = packed(refs)
+        project.git("pack-refs", "--all")
+        return found
+
+    monkeypatch.setattr(RefFiles, "_packed_refs", then_packed)
+    project.git("update-ref", "refs/heads/shadow/new", "HEAD")
+    assert reader.refs.list("refs/heads/shadow/") == [*names[:1], "refs/heads/shadow/new", *names[1:]]
+    project.git("update-ref", "refs/heads/shadow/newer", "HEAD")
+    assert "refs/heads/shadow/newer" in reader.refs.values("refs/heads/shadow/")
+
+
+def test_a_ref_that_goes_while_refs_are_listed_is_not_damaged(
+    project: Project, both: tuple[RepositoryReader, Repository], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.git("update-ref", "refs/heads/shadow/new", "HEAD")
+    for refs in (both[0].refs, both[1].refs):
+        monkeypatch.setattr(refs, "read", lambda _name: None)
+    assert [one.refs.values("refs/heads/shadow/new") for one in both] == [{}, {}]
 
 
 def test_notes_and_what_tags_lead_to_are_the_same(

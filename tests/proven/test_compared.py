@@ -12,6 +12,7 @@ from tests.proven.stories import (
     CRITERIA,
     FLOW,
     MATRIX,
+    MORE,
     ONLY_TAX,
     PYTEST,
     TESTS,
@@ -63,6 +64,17 @@ def test_what_the_added_runs_took_is_told_and_only_where_they_were_made(project:
     )
     assert project.json("show", "test")["evidence"]["extra_runs_ms"] == {}
     assert "also ran" not in project.swarm("show", "test").stdout
+
+
+def test_an_old_test_script_stays_executable(project: Project) -> None:
+    files = {"check.sh": f"#!/bin/sh\n{PYTEST}\n", ".swarm/config.yaml": "commands: {test: ./check.sh}\n"}
+    story = Story([write({"app.py": MORE, "check.sh": f"#!/bin/sh\n{PYTEST} -v\n"})], files=files)
+    story.commit_base(project)
+    project.git("update-index", "--chmod=+x", "check.sh")
+    project.git("commit", "-q", "-m", "it can be executed")
+    project.git("checkout", "-q", "--", "check.sh")
+    story.start(project)
+    assert newest(project).warnings == {"harness_changed@work/test"}
 
 
 def test_what_the_tests_build_by_themselves_calls_for_no_run_of_the_commit_alone(project: Project) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 
@@ -34,14 +34,7 @@ from gitswarm.worktree.shadow import Shadow
 _CODE = frozenset({".py", ".js", ".cjs", ".mjs", ".jsx", ".ts", ".tsx", ".rb", ".php"})
 """Suffixes of what is loaded by lying beside tests; data there does nothing by itself."""
 
-_FOREIGN = frozenset({".git", "node_modules", ".venv", "venv"})
-_REPORT_BYTES = 8_000_000
-_MASKED_LINES = 5_000
 _MOST_AGAIN = 20
-_SHORTEST_S = 60
-_TIMES_USUAL = 3
-"""A run beside that of the step may take so many times as long: it also shares no caches with it."""
-
 MOST_EXTRA_RUNS = 7
 """Beside a test step's own: the base, the base's tests on the new code, what failed alone, and in a whole run; the
 commit in a fresh checkout, twice, and in between with the files that git ignores."""
@@ -241,6 +234,4 @@ def _landed_base(session: Session, base: str) -> str:
 
 def _old_tests_on(session: Session, base: str, code: str, changes: TestChanges) -> str:
     """The new product with the base's versions of what decides about it."""
-    objects = session.repository.objects
-    old: Mapping[str, str | None] = {path: objects.entry(base, path) for path in changes.old_files}
-    return objects.with_files(code, {**dict.fromkeys(changes.new_harness), **old})
+    return session.repository.objects.with_entries_of(code, base, (*changes.new_harness, *changes.old_files))

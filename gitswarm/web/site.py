@@ -21,7 +21,7 @@ from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.state import replay
 
 _BEGINS_WITHIN_S = 20.0
-_FORKED = re.compile(r"^(\S+) forked after ", re.MULTILINE)
+_FORKED = re.compile(r"^(\S+) forked (?:after|at) ", re.MULTILINE)
 _EXECUTED = (0, 4, 5)
 """Exit codes of a command that executed a run, however that ended."""
 

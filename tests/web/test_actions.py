@@ -105,8 +105,11 @@ def test_what_a_rollback_would_undo_is_only_said(project: Project, run: str, cli
     )
 
 
-def test_a_fork_is_another_run_that_the_answer_links(project: Project, run: str, client: TestClient) -> None:
-    status, page = press(client, f"/runs/{run}/fork", {"step": "s1", "engine": ""})
+@pytest.mark.parametrize("step", ["s1", "0"])
+def test_a_fork_is_another_run_that_the_answer_links(
+    project: Project, run: str, client: TestClient, step: str
+) -> None:
+    status, page = press(client, f"/runs/{run}/fork", {"step": step, "engine": ""})
     assert status == 200, said(page)
     (fork,) = re.findall(r'<a href="/runs/(run-\S+)">', page)
     assert fork != run

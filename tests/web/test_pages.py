@@ -279,3 +279,5 @@ def test_an_archived_run_is_shown_as_before(shown: Shown) -> None:
     assert "flow_studio.controls.fork" not in after
     assert shown.landed not in uiids(shown.get("/"))
     assert f"flow_studio.runs.run:{shown.landed}" in uiids(shown.get("/?archived=1"))
+    (more,) = re.findall(r'href="([^"]*)">more<', shown.get("/?archived=1&n=1"))
+    assert f"flow_studio.runs.run:{shown.landed}" in uiids(shown.get(f"/{html.unescape(more)}"))

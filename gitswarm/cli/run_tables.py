@@ -20,6 +20,7 @@ from gitswarm.projection.database import Ask, Projection, QueryResult
 from gitswarm.projection.rows import sources
 from gitswarm.projection.schema import LISTS, SHARES
 from gitswarm.records.json_value import JsonValue
+from gitswarm.records.text import columns
 
 LiveFlag = Annotated[
     bool, Option("--live", help="Also what the steps that run now have written, with `committed` false.")
@@ -74,7 +75,7 @@ def query(
 
 def _show(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table; where it would be cut, each row as lines of its own."""
-    widths = [max(len(each) for each in column) for column in zip(names, *rows, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(names, *rows, strict=True)]
     if sum(widths) + 2 * len(widths) <= terminal_width() + 2:
         table(names, rows)
         return
@@ -129,7 +130,7 @@ def _cell(value: object) -> str:
         case bool():
             return str(value).lower()
         case float() | Decimal():
-            return f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, Decimal) else f"{value:g}"
+            return f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, Decimal) else f"{value:.12g}"
         case list() | dict():
             return json.dumps(plain(value), ensure_ascii=False)
         case datetime():
@@ -156,6 +157,8 @@ def stats(
 ) -> None:
     """Statistics of all runs: first pass, loops, detours, cost and time, waiting, reward hacking."""
     if sql:
+        if as_json or run is not None or since is not None:
+            raise UsageError("--sql only prints the queries: it stands alone", hint="git swarm stats --sql")
         for name, (title, query) in {**SHARES, **LISTS}.items():
             out(f"-- {name}: {title}")
             out(f"{query};\n")

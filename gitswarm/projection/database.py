@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -283,8 +283,7 @@ class Projection:
         for statement in tables_sql("temp table open_") if live else ():
             connection.execute(statement)
         if live:
-            layouts = [source.layout for source in sources(self._repository).values() if not source.archived]
-            self._load(connection, [live_rows(self._repository, layout) for layout in layouts], "open_")
+            self._load(connection, self._open_journals(), "open_")
         connection.execute("create temp table wanted (run_id VARCHAR)")
         if wanted:
             connection.execute("insert into wanted select unnest(?)", [wanted])
@@ -295,6 +294,13 @@ class Projection:
             connection.execute(f"create temp view {table} as select * from ({both}){chosen}")
         for statement in views_sql("temp view"):
             connection.execute(statement)
+
+    def _open_journals(self) -> Iterator[RunRows]:
+        """Of every run that can be read: `_changes` has said what is wrong with the others."""
+        for source in sources(self._repository).values():
+            if not source.archived:
+                with suppress(SwarmError):
+                    yield live_rows(self._repository, source.layout)
 
     def _connect(self, path: Path | str, *, read_only: bool = False) -> DuckDBPyConnection:
         """

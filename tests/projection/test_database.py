@@ -254,6 +254,12 @@ def test_open_journals_are_cut_at_their_last_whole_line(copy: Project) -> None:
     assert answer(copy, cost, "--live") == [["b", 9, None]]
 
 
+def test_a_run_that_cannot_be_read_does_not_keep_the_others_from_live_answers(copy: Project) -> None:
+    count = answer(copy, "select count(*) from runs", "--live")
+    copy.git("branch", "shadow/run-20260101-000000-aaaaaa", "main")
+    assert answer(copy, "select count(*) from runs", "--live") == count
+
+
 def test_while_another_process_has_the_file_memory_answers(copy: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_WAIT_S", 0.2)
     count = answer(copy, "select count(*) from events")

@@ -146,6 +146,22 @@ def test_a_worker_listens_where_its_scheduler_reaches_it_and_nowhere_else(
     assert started[started.index("--dashboard-address") + 1] == "127.0.0.1:0"
 
 
+def test_the_folder_that_is_typed_wins_over_the_one_of_the_environment(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[str] = []
+
+    def start(_path: str, _words: list[str], env: dict[str, str]) -> None:
+        folders.append(env[worker.FOLDER])
+        raise SystemExit(0)
+
+    monkeypatch.setattr(os, "execve", start)
+    other = Project(project.root, {**project.env, worker.FOLDER: "/elsewhere"})
+    for words in (("--dir", "mine"), ()):
+        ask(other, "fleet", "work", "tcp://127.0.0.1:8786", "--host", "127.0.0.1", *words)
+    assert folders == [str(project.root / "mine"), "/elsewhere"]
+
+
 def test_a_worker_with_another_version_is_refused() -> None:
     order = worker.Order("run-20260101-000000-000000", "0.0.1", "fleet", "hub")
     assert worker.execute(order) == worker.Answer(1, version=worker.version_here())
@@ -167,6 +183,15 @@ def test_an_entry_is_the_same_by_what_it_says(tmp_path: Path) -> None:
     assert not {entry.name for entry in read_entries(str(file), StartOptions(flow="plan"))} & set(names)
 
 
+def test_a_line_of_the_file_ends_where_its_line_ends(tmp_path: Path) -> None:
+    """JSON may have these as they are; Python takes them for ends of lines."""
+    file = tmp_path / "issues"
+    file.write_text('{"task": "a\u2028b\x85c"}\r\n{"task": "d"}\r\n', encoding="utf-8", newline="")
+    entries = read_entries(str(file), StartOptions(flow="build"))
+    assert [entry.options.task for entry in entries] == ["a\u2028b\x85c", "d"]
+    assert [entry.location for entry in entries] == [f"{file}:1", f"{file}:2"]
+
+
 def test_what_entries_have_in_common_is_checked_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[tuple[str, ...]] = []
     monkeypatch.setattr(fleet_run, "plan_run", lambda _repository, asked: planned.append(asked.flows))
@@ -178,10 +203,11 @@ def test_what_entries_have_in_common_is_checked_once(project: Project, monkeypat
 
 def test_what_is_no_entry_is_told_with_its_line(project: Project) -> None:
     file = project.root / "issues"
-    file.write_text('fine\n{"task": 3}\n{"tasks": "x"}\n{}\n{"task": "x", "max_cost": -1}\n', encoding="utf-8")
+    wrong = '{"task": 3}\n{"tasks": "x"}\n{}\n{"task": "x", "max_cost": -1}\n{"task": "x", "flow": " "}\n'
+    file.write_text(f"fine\n{wrong}", encoding="utf-8")
     refused = ask(project, "fleet", "run", "--issues", "issues")
     assert refused.code == 1
-    assert [line.partition("issues:")[2][:1] for line in refused.stderr.splitlines()[:4]] == ["2", "3", "4", "5"]
+    assert [line.partition("issues:")[2][:1] for line in refused.stderr.splitlines()[:5]] == list("23456")
     assert "unknown field `tasks`" in refused.stderr
 
 

@@ -9,9 +9,10 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 from urllib.parse import urlsplit
 
@@ -257,17 +258,21 @@ def work(
         tasks_folder.mkdir(parents=True, exist_ok=True)
         words += ["--local-directory", str(tasks_folder / "dask")]
     env = {"DASK_DISTRIBUTED__WORKER__PRELOAD": worker.__name__}
-    _become(words, {**env, **({FOLDER: str(tasks_folder)} if tasks_folder is not None else {})})
+    _become(words, env, {FOLDER: str(tasks_folder)} if tasks_folder is not None else {})
 
 
-def _become(words: Sequence[str], env: dict[str, str]) -> NoReturn:
-    """Takes the place of this process: there is nothing to do for us above Dask's own command."""
+def _become(words: Sequence[str], usual: dict[str, str], typed: Mapping[str, str] = MappingProxyType({})) -> NoReturn:
+    """Takes the place of this process: there is nothing to do for us above Dask's own command.
+
+    :param usual: variables, where the environment does not have them.
+    :param typed: those that an option sets.
+    """
     need_dask()
     line = [sys.executable, "-P", "-m", "dask", *words]
-    out(shlex.join([*(f"{name}={value}" for name, value in env.items()), *line]))
+    out(shlex.join([*(f"{name}={value}" for name, value in {**usual, **typed}.items()), *line]))
     sys.stdout.flush()
     try:
-        os.execve(line[0], line, {**env, **os.environ})  # noqa: S606 - no shell is wanted
+        os.execve(line[0], line, {**usual, **os.environ, **typed})  # noqa: S606 - no shell is wanted
     except OSError as error:
         complain(f"cannot start {line[0]}: {error.strerror}")
         raise SystemExit(1) from error

@@ -55,6 +55,8 @@ class StartOptions(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         :raises UsageError: flows or limits that cannot be.
         """
         words = (self.flow or "").split()
+        if not words:
+            raise UsageError("no flow is named", hint="flow: build")
         flows = ALL if words == ["all"] else tuple(words)
         problem = sequence_problem(flows)
         if problem is not None:
@@ -105,7 +107,7 @@ def read_entries(path: str, usual: StartOptions) -> list[FleetEntry]:
 
 def _entries(path: str, usual: StartOptions, problems: list[str]) -> Iterator[FleetEntry]:
     seen = Counter[str]()
-    for number, line in enumerate(read_text(path, "git swarm fleet run --issues FILE").splitlines(), 1):
+    for number, line in enumerate(read_text(path, "git swarm fleet run --issues FILE").split("\n"), 1):
         text, location = line.strip(), f"{path}:{number}"
         if not text or text.startswith("#"):
             continue

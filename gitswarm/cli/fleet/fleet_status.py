@@ -219,7 +219,7 @@ class LiveDisplay(Display):
 
     def event(self, name: str, run: str | None, text: str, more: Mapping[str, JsonValue]) -> None:  # noqa: ARG002
         if name == "retried":
-            self._live.console.print(f"{run or 'fleet'} {text}", markup=False, highlight=False)
+            self.notice(f"{run or 'fleet'} {text}")
 
     def notice(self, text: str) -> None:
         self._live.console.print(harmless(text), markup=False, highlight=False)

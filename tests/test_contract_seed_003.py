@@ -140,7 +140,9 @@ def test_a_run_keeps_the_receipts_that_it_began_with(old: Corpus) -> None:
 
 def test_a_run_keeps_the_events_that_it_began_with(old: Corpus) -> None:
     """A fork of it, which takes the same detour once more, and is stopped."""
-    old.swarm("fork", "write", "--run", of_flow(old, "detours", "succeeded"), "--until", "look", code=None)
+    old.swarm(
+        "fork", "write", "--run", of_flow(old, "detours", "succeeded"), "--until", "sq-look-twice-look", code=None
+    )
     (run,) = {str(each["run_id"]) for each in json.loads(old.swarm("list", "--json"))[:1]}
     events = [json.loads(line) for line in old.swarm("events", run, "--json").splitlines()]
     kinds = [event["kind"] for event in events]

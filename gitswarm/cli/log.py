@@ -21,6 +21,7 @@ from gitswarm.cli.runs import (
     step_outcome,
 )
 from gitswarm.cli.terminal import terminal_width
+from gitswarm.errors import UsageError
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import Timing, command_summary, evidence_of_command, status_reasons, timings
@@ -35,6 +36,8 @@ def log(
     graph: Annotated[bool, Option("--graph", help="Where the run went, drawn, and why.")] = False,
 ) -> None:
     """The steps of a run, oldest first."""
+    if graph and count is not None:
+        raise UsageError("--graph draws the whole run: it takes no -n", hint="git swarm log --graph")
     opened = open_run(run)
     most = count_of(count)
     first = max(len(opened.state.steps) - most, 0) if most is not None else 0

@@ -41,13 +41,16 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RunStatus
 from gitswarm.records.json_value import JsonValue
+from gitswarm.records.text import did_you_mean
 from gitswarm.runner.begin import ForkOptions, create_run, plan_fork
 from gitswarm.runner.human_steps import ResumeOptions
 from gitswarm.runner.open_run import end_unowned, open_run
 from gitswarm.runner.run_engines import LOCAL, OWN
 from gitswarm.runner.run_processes import Request, RequestKind, Requests, interrupt, refuse_agent
+from gitswarm.runner.specs import read_frozen
 from gitswarm.runner.undo.rollback import RollbackPlan, plan_rollback, roll_back, undo_rollback
 from gitswarm.settings import CommandLine, freeze_settings
+from gitswarm.specs.sidequest import NODE_PREFIX
 
 NowFlag = Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")]
 OnHubFlag = Annotated[bool, Option("--hub", help="A run of the hub, whichever machine executes it.")]
@@ -129,10 +132,28 @@ def _continue(
 
         leased = (take_over_here if hub else take_current_here)(repository, layout)
     try:
+        _refuse_unknown_step(repository, replay(repository, layout), until)
         continue_run(repository, layout, options, until=until, as_json=as_json, leased=leased)
     finally:
         if leased is not None:
             leased.let_go()
+
+
+def _refuse_unknown_step(repository: Repository, state: RunState, until: str | None) -> None:
+    """
+    :raises NotFoundError: no step of the run can be called so: the run would not stop there.
+    """
+    if until is None:
+        return
+    specs = read_frozen(repository, state.layout, repository.objects.commit(state.run_commit).tree)
+    flow_id, _slash, step = until.rpartition("/")
+    flows = [flow for flow in specs.flows.values() if flow_id in ("", flow.id)]
+    known = [each.id for flow in flows for each in flow.steps]
+    quests = [name for quest in specs.sidequests.values() for name in quest.step_names]
+    if not flows or not (step in (*known, *quests) or step.startswith(NODE_PREFIX)):
+        flow = run_spec(repository, state).flows[0]
+        what = f"{state.layout.run_id} has no step '{until}'{did_you_mean(step, known)}"
+        raise NotFoundError(what, hint=f"git swarm flows show {flow}")
 
 
 def _allowed(given: Sequence[str]) -> dict[str, str]:
@@ -199,7 +220,7 @@ def rollback(
             _show_landed(landed)
         done = None if dry_run or is_nothing else roll_back(opened.session, opened.state, plan)
         if as_json:
-            out_json(_plain(plan, layout, done.kept if done else None))
+            out_json(_plain(plan, layout, done.kept if done else None, dry_run=dry_run))
         elif done is not None:
             out(f"kept       {done.kept}")
             out(f"undo       git swarm rollback --undo --run {layout.run_id}")
@@ -219,6 +240,7 @@ def fork(
     repository = repository_here()
     layout = find_run(repository, run)
     state = replay(repository, layout)
+    _refuse_unknown_step(repository, state, until)
     at = _target(repository, state, step)
     if again and at is not None:
         if (engine or mode) and at.engine in (LOCAL.engine, OWN.engine):
@@ -282,13 +304,13 @@ def _show_landed(landed: LandedAs | None) -> None:
         out(f"{'':<10} git revert {landed.commit[:12]}   (on {target}, reverts it)")
 
 
-def _plain(plan: RollbackPlan, layout: RunLayout, kept: str | None) -> dict[str, JsonValue]:
+def _plain(plan: RollbackPlan, layout: RunLayout, kept: str | None, *, dry_run: bool) -> dict[str, JsonValue]:
     """
     :param kept: the ref that holds what went; None: nothing was done.
     """
     return {
         "run_id": layout.run_id,
-        "dry_run": kept is None,
+        "dry_run": dry_run,
         "target": plan.target_name,
         "commit": plan.target,
         "undone": [{"n": each.number, "step": each.name, "commit": each.commit} for each in plan.undone],

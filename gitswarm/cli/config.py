@@ -101,7 +101,7 @@ def _of(path: tuple[str, ...], repository: Repository) -> Setting:
 
 
 def _list(repository: Repository, *, as_json: bool) -> None:
-    committed = committed_config(repository)
+    committed = _committed_text(repository)
     team, personal, wrong = readable_parts(committed, repository.config(_PREFIX))
     for each in wrong:
         complain(f"ignored: {each.message}", unset_hint(repository, each))
@@ -113,6 +113,12 @@ def _list(repository: Repository, *, as_json: bool) -> None:
     path = repository.checkout / CONFIG_FILE if repository.checkout is not None else None
     if path is not None and path.is_file() and read_text(str(path)) != (committed or ""):
         err(f"note: {CONFIG_FILE} has changes that are not committed: no run sees them")
+
+
+def _committed_text(repository: Repository) -> str | None:
+    """The team's file in HEAD, with the line ends that `read_text` gives."""
+    committed = committed_config(repository)
+    return committed.replace("\r\n", "\n") if committed is not None else None
 
 
 def _shown(found: Setting) -> str:
@@ -186,7 +192,7 @@ def _write_team(repository: Repository, path: tuple[str, ...], value: str | None
         staged = file.with_name(f".{file.name}.{os.getpid()}")
         staged.write_text(new, encoding="utf-8", newline=newline)
         staged.replace(file)
-    if new == (committed_config(repository) or ""):
+    if new == (_committed_text(repository) or ""):
         what = f"{now}, as in the last commit: nothing to commit" if new != old else f"nothing changed: {now} already"
         return readable(f"{CONFIG_FILE}: ", what, sys.stdout)
     shown = CONFIG_FILE if Path(folder_here()).resolve() == repository.checkout.resolve() else f":/{CONFIG_FILE}"

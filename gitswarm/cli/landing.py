@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tempfile
 from pathlib import Path
@@ -233,14 +234,16 @@ def _show_plan(run: str, plan: LandingPlan | LandedBefore, request: LandingReque
     else:
         out(f"{run} would land on {short(plan.target)} ({plan.strategy})")
         out(f"approved   {plan.approval.about[:12]} by {plan.approval.by}")
-        out(f"next       git swarm land {run}{_options(request)}")
+        out(f"next       git swarm land {run} {_options(request)}".rstrip())
 
 
 def _options(request: LandingRequest) -> str:
     """The options that were given, for the command that does what was shown."""
-    given = [f" --strategy {request.strategy}"] if request.strategy else []
-    given += [f" --target {short(request.target)}"] if request.target else []
-    return "".join([*given, " --trust-hooks" if request.trust_hooks else ""])
+    words = ["--strategy", request.strategy] if request.strategy else []
+    words += ["--target", short(request.target)] if request.target else []
+    words += ["--trust-hooks"] if request.trust_hooks else []
+    words += ["-m", request.message] if request.message else []
+    return shlex.join(words)
 
 
 def _show_landing(run: str, done: LandedRun, pushed: str | Refused | None) -> None:

@@ -122,7 +122,3 @@ def _is_deep(value: JsonValue) -> bool:
         ]
         level = [each for values in inside for each in values]
     return bool(level)
-
-
-def _scrubbed(event: InboxEvent, redactor: Redactor) -> InboxEvent:
-    return InboxEvent.from_plain(redactor.scrub_json(event.to_plain()))

@@ -11,9 +11,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import out
+from gitswarm.cli.console import err, out
 from gitswarm.cli.invocation import config_at, now, read_text, repository_here, run_context
-from gitswarm.cli.progress import NoticeObserver
+from gitswarm.cli.progress import JsonProgress, NoticeObserver
 from gitswarm.cli.run_execution import (
     Executed,
     FeedbackOption,
@@ -43,6 +43,7 @@ from gitswarm.records.text import did_you_mean
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run
+from gitswarm.runner.run_context import Observer
 from gitswarm.runner.run_engines import choice_of, without_effect
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.settings import CommandLine, Config, freeze_settings
@@ -130,7 +131,7 @@ def start(
         show_forecast(repository, plan_run(repository, options).new, as_json=as_json)
         return
     if detach:
-        _detach(repository, options)
+        _detach(repository, options, as_json=as_json)
         return
     done = execute(repository, options, as_json=as_json)
     finish(repository, done, as_json=as_json)
@@ -144,10 +145,7 @@ def execute(repository: Repository, options: RunOptions, *, as_json: bool = Fals
     new, config, notices = plan_run(repository, options)
     apply_durability(repository, config)
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
-        rehearsal = rehearsal_words(new)
-        if rehearsal is not None:
-            observer.notice(rehearsal)
-        mention_uncommitted(repository, new.spec, observer)
+        _mention(repository, new, observer)
         context = replace(run_context(config, observer), stop_requested=stop.requested, until=options.until)
         if options.hub:
             from gitswarm.cli.exchange import lease_new_run  # noqa: PLC0415 - few runs go to a hub
@@ -159,6 +157,14 @@ def execute(repository: Repository, options: RunOptions, *, as_json: bool = Fals
             if context.leased is not None:
                 context.leased.let_go()
     return Executed(state, stop.requested())
+
+
+def _mention(repository: Repository, new: NewRun, observer: Observer) -> None:
+    """What a person may not have meant: a rehearsal, and files that the run does not have."""
+    rehearsal = rehearsal_words(new)
+    if rehearsal is not None:
+        observer.notice(rehearsal)
+    mention_uncommitted(repository, new.spec, observer)
 
 
 def rehearsal_words(new: NewRun) -> str | None:
@@ -277,18 +283,21 @@ def first_step_name(name: str | None, flow: str) -> str | None:
     return None if name is None else name.removeprefix(f"{flow}/")
 
 
-def _detach(repository: Repository, options: RunOptions) -> None:
+def _detach(repository: Repository, options: RunOptions, *, as_json: bool) -> None:
     """Creates the run here, so that every mistake is told here, and lets another process execute it."""
     new, config, notices = plan_run(repository, options)
     apply_durability(repository, config)
-    context = run_context(config, NoticeObserver())
+    observer = JsonProgress() if as_json else NoticeObserver()
+    _mention(repository, new, observer)
+    context = run_context(config, observer)
     with create_run(repository, new, context, notices) as (_session, state):
         layout = state.layout
     log = execute_in_background(repository, layout, options.until, hub=options.hub)
-    out(f"{layout.run_id} runs in the background")
-    out(f"log        {min(str(log), os.path.relpath(log), key=len)}")
-    out(f"next       git swarm watch {layout.run_id}")
-    out(f"stop       git swarm stop {layout.run_id}")
+    say = err if as_json else out
+    say(f"{layout.run_id} runs in the background")
+    say(f"log        {min(str(log), os.path.relpath(log), key=len)}")
+    say(f"next       git swarm watch {layout.run_id}")
+    say(f"stop       git swarm stop {layout.run_id}")
 
 
 def _task(message: str | None, issue: str | None) -> str:

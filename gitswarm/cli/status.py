@@ -76,7 +76,7 @@ _NARROW = 72
 _TASK = 8
 """A task that is cut to fewer columns says nothing."""
 
-_STATES = (*(status.value for status in RunStatus), "not proven", *SUCCESSORS)
+_STATES = (*(status.value for status in RunStatus), "starting", "not proven", *SUCCESSORS)
 
 
 def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = False) -> None:
@@ -191,11 +191,13 @@ def list_runs(
         err(f"lost: {layout.run_id} has no branch with its commits")
         advise(f"git swarm resume {layout.run_id}")
     archived_ids = {run.run_id for run in archived}
+    gone = _discarded(repository) if everything and not as_json else []
     if as_json:
         out_json([_plain(run, {"archived": run.run_id in archived_ids} if everything else {}) for run in found])
-    elif found:
-        _show_list(found, archived_ids)
-        out_lines(_discarded(repository) if everything else ())
+    elif found or gone:
+        if found:
+            _show_list(found, archived_ids)
+        out_lines(gone)
     elif lost or listed.unreadable:
         pass  # listed above
     elif runs or state or since:

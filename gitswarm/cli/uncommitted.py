@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +22,11 @@ def refuse_uncommitted_flow(repository: Repository, tree: str, flow: str) -> Non
     for suffix in (".yaml", ".yml", ".json"):
         name = f".swarm/flows/{flow}{suffix}"
         if (repository.checkout / name).is_file() and repository.objects.file(tree, name) is None:
+            is_ignored = repository.checkout_git.run("check-ignore", "-q", "--", name).returncode == 0
+            add = f"git add {'-f ' * is_ignored}{_from_here(repository.checkout / name)}"
             raise NotFoundError(
                 f"{name} is not committed: a run reads its flow from the base commit",
-                hint=f"git add {name} && git commit -m 'flow {flow}'",
+                hint=f"{add} && git commit -m {shlex.quote(f'flow {flow}')}",
             )
 
 
@@ -36,8 +39,13 @@ def mention_uncommitted(repository: Repository, spec: RunSpec, observer: Observe
         observer.notice(f"note: the run starts from {spec.base[:8]}; uncommitted changes here are not part of it")
     missing = list(_not_in_base(repository, repository.checkout, repository.objects.commit(spec.base).tree))
     if missing:
-        names = " ".join(shlex.quote(name) for name in missing[:3])
+        names = " ".join(_from_here(repository.checkout / name) for name in missing[:3])
         observer.notice(f"note: not committed, so the run does not use it: {listed(missing)} (git add -f {names})")
+
+
+def _from_here(path: Path) -> str:
+    """The path as it is typed in the folder that we stand in."""
+    return shlex.quote(os.path.relpath(path))
 
 
 def _not_in_base(repository: Repository, checkout: Path, tree: str) -> Iterator[str]:

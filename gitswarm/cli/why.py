@@ -5,6 +5,7 @@ file.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -91,7 +92,7 @@ def lines_of(
     where = file if line is None else f"{file}:{line}"
     others = f", and {len(runs) - 1} older ones have it" if len(runs) > 1 else ""
     err(f"{where} is not in HEAD; this is how {runs[0].run_id} has it{others}")
-    advise(f"git swarm {command} {where} --run {runs[0].run_id}")
+    advise(f"git swarm {command} {shlex.quote(where)} --run {runs[0].run_id}")
     return origins(repository, runs[0].branch, path, line)
 
 
@@ -103,7 +104,7 @@ def file_and_line(what: str, command: str) -> tuple[str, int | None]:
     if not colon or not number.isdecimal() or Path(what).exists():
         return what, None
     if not int(number):
-        raise UsageError(f"{what}: lines are counted from 1", hint=f"git swarm {command} {file}:1")
+        raise UsageError(f"{what}: lines are counted from 1", hint=f"git swarm {command} {shlex.quote(file)}:1")
     return file, int(number)
 
 
@@ -200,7 +201,7 @@ def why(
     elif line is None:
         show_lines(repository, found)
     else:
-        _show_line(repository, from_the_top(repository, file), found[0], _reasons(repository, found))
+        _show_line(repository, file, found[0], _reasons(repository, found))
 
 
 def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str, StepOrigin]:
@@ -255,15 +256,15 @@ def _answered(opened: Opened, record: StepRecord) -> Answered | None:
     return Answered(before.name, tuple(dict.fromkeys((before.summary, *concerns, *facts))))
 
 
-def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons: dict[str, StepOrigin]) -> None:
-    out(f"{path}:{origin.line}  {shorten(origin.text, 200)}")
+def _show_line(repository: RepositoryReader, file: str, origin: Origin, reasons: dict[str, StepOrigin]) -> None:
+    out(f"{from_the_top(repository, file)}:{origin.line}  {shorten(origin.text, 200)}")
     if origin.step is not None:
         _show_step(reasons[origin.step.commit])
     elif origin.run is None:
         message = repository.objects.commit(origin.commit).message
         out_lines(field("commit", f"{origin.commit[:12]}: {_first(message)}"))
         out_lines(field("by", f"{repository.objects.author(origin.commit).name}, no run wrote it"))
-        _hint_at_runs(repository, path, origin.line)
+        _hint_at_runs(repository, file, origin.line)
         return
     if origin.landing is not None:
         out_lines(field("landed", f"{origin.run} as {origin.landing[:12]}"))
@@ -278,8 +279,9 @@ def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons:
         out_lines(next_lines(f"  {'restore':<9} ", f"git swarm discard --restore {origin.run}"))
 
 
-def _hint_at_runs(repository: RepositoryReader, path: str, line: int) -> None:
+def _hint_at_runs(repository: RepositoryReader, file: str, line: int) -> None:
     """The newest run that changed the file and has not landed."""
+    path = from_the_top(repository, file)
     for layout in all_runs(repository):
         tip = repository.refs.read(layout.branch)
         if tip is None or repository.objects.entry(repository.objects.commit(tip).tree, path) is None:
@@ -289,7 +291,7 @@ def _hint_at_runs(repository: RepositoryReader, path: str, line: int) -> None:
         is_changed = repository.objects.entry(before, path) != repository.objects.entry(after, path)
         if is_changed and newest_landing(repository, state) is None:
             err(f"{layout.run_id} changed {path} and has not landed")
-            advise(f"git swarm why {path}:{line} --run {layout.run_id}")
+            advise(f"git swarm why {shlex.quote(f'{file}:{line}')} --run {layout.run_id}")
             return
 
 

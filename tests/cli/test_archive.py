@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -122,6 +123,14 @@ def test_archived_runs_are_one_commit_to_git_and_read_as_ever(place: Place, read
     project.git("gc", "-q", "--prune=now")
     assert place.reads() == read
     assert "missing" not in project.git("fsck", "--full")
+
+
+def test_the_report_of_an_archived_run_names_commands_that_work(place: Place) -> None:
+    place.project.swarm("gc", "--archive", "0s")
+    for run in (place.run, place.fork):
+        report = place.project.swarm("report", run).stdout
+        (diff,) = (line for line in report.splitlines() if line.startswith("git diff "))
+        assert place.project.git(*shlex.split(diff)[1:])
 
 
 def test_an_archived_run_comes_back_whole(place: Place, read: dict[str, str]) -> None:

@@ -190,10 +190,12 @@ _RESULTS: dict[str, CaseOutcome] = {
     "XFAIL": "xfailed",
     "XPASS": "xpassed",
 }
+_OUTCOMES = "|".join(_RESULTS)
 _VERBOSE = re.compile(
-    r"\n(?:(?P<name>[^\s:][^\n]{0,2000}?::[^\n]{1,2000}?) (?P<result>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
+    rf"\n(?=[^\n]{{0,5000}}(?:{_OUTCOMES}))"  # few lines have one, and the rest takes long for those of many colons
+    rf"(?:(?P<name>[^\s:][^\n]{{0,2000}}?::[^\n]{{1,2000}}?) (?P<result>{_OUTCOMES})"
     r"(?: \([^\n]{0,500}\))? *(?:\[ *[0-9]{1,3}%\]| *)"
-    r"|\[gw[0-9]{1,4}\] (?:\[ *[0-9]{1,3}%\] )?(?P<result_of>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
+    rf"|\[gw[0-9]{{1,4}}\] (?:\[ *[0-9]{{1,3}}%\] )?(?P<result_of>{_OUTCOMES})"
     r" (?P<named>[^\s:][^\n]{0,2000}?) *)(?=\n)"
 )
 _SHORT_LINE = re.compile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import ClassVar
 
 from msgspec import Struct, structs
@@ -65,7 +66,8 @@ def read_run(
     :param roots: the folder of the run, without a slash at its end, as paths of tests may begin with it.
     """
     printed = _counted(output)
-    written = [counted for _, content in sorted(files.items()) if (counted := _file(content))]
+    read = ((path, _file(content)) for path, content in sorted(files.items()))
+    written = [_from_top(counted, path, roots) for path, counted in read if counted is not None]
     if not written:
         return TestRun(printed.report(), _relative(printed.results(), roots)) if printed else None
     total = written[0].plus(written[1:])
@@ -86,21 +88,40 @@ def _executed(counted: CountedCases) -> int:
     return counted.passed + counted.failed
 
 
+def _from_top(counted: CountedCases, path: str, roots: Collection[str]) -> CountedCases:
+    """With files from the top of the repository, where pytest was called in a folder of it: it names them from where
+    its settings are, at the top, in that folder, or between.
+
+    :param path: of its report, which it leaves in a folder that is called as the one it was called in.
+    """
+    root = next((root for root in roots if root.startswith("/") and f"/{path}".startswith(f"{root}/")), None)
+    if root is None or not path.endswith("/pytest.xml"):
+        return counted
+    folder = PurePosixPath(f"/{path}").relative_to(root).parent.parts
+    files = {case.file for case in counted.cases if case.file is not None}
+    ends = (at for at in range(len(folder)) if any(file.startswith("/".join((*folder[at:], ""))) for file in files))
+    above = "/".join((*folder[: next(ends, len(folder))], ""))
+    return replace(counted, cases=tuple(_below(case, "", above) for case in counted.cases)) if above else counted
+
+
 def _relative(results: CaseResults, roots: Collection[str]) -> CaseResults:
     """Jest and vitest name files by their whole path, pytest from the folder where it found its settings: either may
     be another one in another checkout."""
     starts = tuple(f"{root}/" for root in sorted(roots, key=len, reverse=True) if root)
     if not any(case.file and case.file.startswith(starts) for case in results.cases):
         return results
-    cases = (_below(case, starts) for case in results.cases)
+    cases = (
+        _below(case, next((each for each in starts if (case.file or "").startswith(each)), ""))
+        for case in results.cases
+    )
     return CaseResults.of(results.source, cases, complete=results.complete)
 
 
-def _below(case: CaseResult, starts: tuple[str, ...]) -> CaseResult:
-    start = next((start for start in starts if (case.file or "").startswith(start)), "")
-    if not start:
+def _below(case: CaseResult, start: str, above: str = "") -> CaseResult:
+    """With `above` in the place of `start`, in front of its file; unchanged without a file."""
+    if case.file is None or not (start or above):
         return case
-    return CaseResult(case.name.removeprefix(start), case.outcome, (case.file or "").removeprefix(start))
+    return CaseResult(above + case.name.removeprefix(start), case.outcome, above + case.file.removeprefix(start))
 
 
 def _file(content: bytes) -> CountedCases | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from gitswarm.evidence.test_output import CountedCases
 from gitswarm.evidence.test_report import read_run
 from gitswarm.records.evidence import MOST_CASES, CaseResult, CaseResults
@@ -230,3 +232,25 @@ def test_a_long_name_is_cut_and_stays_its_own() -> None:
 
 def test_a_report_that_counts_more_than_it_names_is_not_complete() -> None:
     assert not CountedCases("go", passed=2, cases=(CaseResult("a", "passed"),)).results().complete
+
+
+@table(
+    ("folder", "file", "found"),
+    [
+        ("api", "tests/test_a.py", "api/tests/test_a.py"),
+        ("api", "api/tests/test_a.py", "api/tests/test_a.py"),
+        ("apps/api", "api/tests/test_a.py", "apps/api/tests/test_a.py"),
+        ("tests", "tests/test_a.py", "tests/test_a.py"),
+        (".", "tests/test_a.py", "tests/test_a.py"),
+    ],
+    ids=["settings there", "settings at the top", "settings between", "tests called in their folder", "the top"],
+)
+def test_what_pytest_runs_in_a_folder_is_named_from_the_top(folder: str, file: str, found: str) -> None:
+    xml = (
+        f'<testsuite name="pytest"><testcase classname="{file[:-3].replace("/", ".")}" name="test_x" file="{file}"/>'
+        "</testsuite>"
+    )
+    path = PurePosixPath("tmp/w", folder, "pytest.xml").as_posix()
+    read = read_run("", {path: xml.encode()}, ("/tmp/w", "w"))
+    assert read is not None
+    assert read.results.cases == (CaseResult(f"{found}::test_x", "passed", found),)

@@ -145,6 +145,7 @@ LARGE = {
     "suites": '\n{"type":"suite","event":"failed"}',
     "jest": "\n  ● a\n\nb\nc\nTests:       1 failed, 1 total",
     "subtests": "\n    ok",
+    "colons in pytest": "\n=== test session starts ===" + "\nstd" + "::vector" * 200,
     "one line": "=",
 }
 

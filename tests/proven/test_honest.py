@@ -356,6 +356,14 @@ HONEST: Mapping[str, Story] = {
         ],
         files=MONOREPO,
     ),
+    "a test file of a monorepo gets another name": Story(
+        [
+            write(
+                {"b/tests/test_shelves.py": str(MONOREPO["b/tests/test_shelf.py"])}, delete=["b/tests/test_shelf.py"]
+            )
+        ],
+        files=MONOREPO,
+    ),
     "a monorepo of which one suite was red": Story(
         [write({"a/till.py": "def one():\n    return 2 - 1\n"})],
         files={

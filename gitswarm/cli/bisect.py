@@ -1,4 +1,4 @@
-"""`bisect`: which step of a run broke a command, by git's own bisect over its commits, in a worktree for that."""
+"""`bisect`: which step of a run broke a command, by bisection of its commits, in a worktree for that."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def bisect(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Which step of a run broke a command, by git bisect.
+    """Which step of a run broke a command, by bisection.
 
     In a worktree of its own. The command is executed as yours, with your environment; one word is a line for the
     shell.

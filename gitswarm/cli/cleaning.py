@@ -54,7 +54,7 @@ def discard(
         Option(
             "--older-than",
             metavar="TIME",
-            help="Only runs older than this, of those named (else of all that ended): 30d, 12h.",
+            help="Only runs older than this, of --landed and --failed, else of all that ended: 30d, 12h.",
         ),
     ] = None,
     keep_evidence: Annotated[

@@ -164,7 +164,7 @@ ROOT = Group(
             "why:blame", "Every line of a file, with the step that wrote it.", "--run= --json", is_long=True
         ),
         "bisect": Command(
-            "bisect:bisect", "Which step of a run broke a command, by git bisect.", "--json", words="run"
+            "bisect:bisect", "Which step of a run broke a command, by bisection.", "--json", words="run"
         ),
         "diff": Command(
             "show:diff",

@@ -58,7 +58,7 @@ def config(
         return
     path = find_key(key)
     if value is None and not unset:
-        found = _of(path, repository)
+        found = without_secrets(_of(path, repository))
         if as_json:
             out_json(asdict(found))
         else:

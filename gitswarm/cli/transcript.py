@@ -107,13 +107,14 @@ def _folded(opened: Opened, lines: Iterable[Line]) -> Iterator[str]:
     last = ""
     for line in lines:
         name = step_label(str(line["flow_key"]), str(line["step_id"]), int(str(line["iteration"])))
-        folding = foldings.setdefault(name, Folding())
-        shown = folding.take(line)
+        shown = foldings.setdefault(name, Folding()).take(line)
         if shown and name != last:
             yield f"── {name}"
             last = name
         yield from shown
     for name, folding in foldings.items():
+        if rest := folding.rest():
+            yield from (f"── {name}", *rest)
         if folding.is_cut:
             yield f"whole: git swarm transcript {name} --full --run {opened.layout.run_id}"
 
@@ -335,7 +336,7 @@ def _line_text(line: Line, first: str) -> tuple[bool, list[str]]:
 
 def _output(output: str, *, is_bad: bool) -> tuple[bool, list[str]]:
     """Its first and last lines: what began, and what came of it."""
-    lines = [line.expandtabs() for line in output.rstrip().splitlines()]
+    lines = [line.expandtabs() for line in output.rstrip().splitlines()] or ["no output"] * is_bad
     left = len(lines) - _MOST
     if left > 0:
         head, rest = _MOST // 2, _MOST - _MOST // 2 - 1
@@ -343,10 +344,8 @@ def _output(output: str, *, is_bad: bool) -> tuple[bool, list[str]]:
     room = text_width() - _TIME - 2
     shown = [cut_line(line, room) for line in lines]
     mark = "✗ " if is_bad else "  "
-    shown_lines = [f"{'':{_TIME}}{mark if not index else '  '}{line}".rstrip() for index, line in enumerate(shown)]
-    if is_bad and not shown_lines:
-        shown_lines = [f"{'':{_TIME}}✗ no output"]
-    return left > 0 or shown != lines, shown_lines
+    marked = [f"{'':{_TIME}}{mark if not index else '  '}{line}".rstrip() for index, line in enumerate(shown)]
+    return left > 0 or shown != lines, marked
 
 
 def cut_line(line: str, room: int) -> str:

@@ -15,6 +15,7 @@ from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.ledger.approval import newest_landing
 from gitswarm.ledger.archive import archived_runs, read_archived
 from gitswarm.ledger.finding import all_runs, parsed
+from gitswarm.ledger.journal import read_lines
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.next_command import never_lands
 from gitswarm.ledger.reading import effective_decision, event_files, parse_note
@@ -289,15 +290,15 @@ def _extra(kind: str, execution: InterruptedExecution | None, used: Spent, *, co
 
 
 def live_rows(repository: RepositoryReader, layout: RunLayout) -> RunRows:
-    """The rows of open journals: events up to the last whole line, and what their executions used so far.
+    """The rows of open journals: whole events, and what their executions used so far.
 
     :raises NotFoundError: the run is gone.
     """
     paid = payments(repository, replay(repository, layout)).interrupted
     journals = [execution for execution in paid if execution.kept_in is None]
     rows = RunRows(is_whole=False)
-    whole = (execution.events.rpartition(b"\n")[0] for execution in journals)
-    rows.lines["events"] = [line for content in whole for line in event_lines(content, layout.run_id, None)]
+    events = (event.to_line() for execution in journals for event in read_lines(execution.events))
+    rows.lines["events"] = [*event_lines(b"".join(events), layout.run_id, None)]
     costs = (_extra("open", journal, journal.used, committed=False) for journal in journals)
     rows.add("extra_costs", ({"run_id": layout.run_id, **row} for row in costs))
     return rows

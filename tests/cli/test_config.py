@@ -115,6 +115,8 @@ def test_no_key_of_a_provider_is_shown(project: Project) -> None:
     answer = project.swarm("config", "engines.claude.env.ANTHROPIC_API_KEY", "sk-ant-0123456789")
     project.swarm("config", "engines.claude.env.ANTHROPIC_BASE_URL", "http://127.0.0.1:8080")
     shown = answer.stdout + project.swarm("config").stdout + project.swarm("config", "--json").stdout
+    for key in ("engines.claude.env", "engines.claude.env.ANTHROPIC_API_KEY"):
+        shown += project.swarm("config", key).stdout + project.swarm("config", key, "--json").stdout
     assert "sk-ant" not in shown
     assert "127.0.0.1" in shown
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from gitswarm.cli.transcript import folded_lines
+from gitswarm.cli.transcript import _folded, folded_lines, placed
 from gitswarm.records.text import columns
 
 
@@ -94,3 +94,8 @@ def test_what_is_no_transcript_is_shown_all_the_same() -> None:
     ]
     assert next(folded_lines(odd, "WHOLE", "PROMPT")).strip() == "None"
     assert list(folded_lines([], "WHOLE", "PROMPT")) == []
+
+
+def test_a_step_of_which_there_is_only_a_prompt_is_named() -> None:
+    prompt = [placed(at(0, role=role, content="a\nb"), "build", "implement", 2) for role in ("system", "user")]
+    assert list(_folded(cast("Any", None), prompt)) == ["── build/implement@2", "+0ms    prompt, 4 lines"]

@@ -252,6 +252,8 @@ def test_open_journals_are_cut_at_their_last_whole_line(copy: Project) -> None:
     assert answer(copy, query, "--live") == [[run, None, "usage"]]
     cost = "select step, tokens, cost_usd from extra_costs where not committed"
     assert answer(copy, cost, "--live") == [["b", 9, None]]
+    (folder / "fan.b@9.jsonl").write_text(f"{used}no event\n{{}}\n", encoding="utf-8")
+    assert answer(copy, query, "--live") == [[run, None, "usage"]]
 
 
 def test_a_run_that_cannot_be_read_does_not_keep_the_others_from_live_answers(copy: Project) -> None:

@@ -700,9 +700,12 @@ def test_a_failed_result_says_why_and_hands_nothing_over(tmp_path: Path) -> None
     assert (result.error, result.handoff) == ("overloaded", None)
 
 
-def test_a_command_that_takes_too_long_fails(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asking", [None, "exec tail -f /dev/null # with names"])
+def test_a_command_that_takes_too_long_fails(tmp_path: Path, asking: str | None) -> None:
+    """Once, also where it was asked to report its tests by name."""
     request_engine = CommandEngine(None, clock)
     (tmp_path / "base").mkdir()
+    order = CommandOrder("test", "exec tail -f /dev/null", 0.2, asking, is_readable=lambda _text, _files: False)
     request = StepRequest(
         execution=Identity("run-20260101-000000-abcdef", "build", "step_x", 1, "command"),
         executed=0,
@@ -715,10 +718,11 @@ def test_a_command_that_takes_too_long_fails(tmp_path: Path) -> None:
         env={"PATH": os.environ["PATH"]},
         scratch=tmp_path / "scratch",
         decide=lambda _tool, _given: Allow(),
-        command=CommandOrder("test", "exec tail -f /dev/null", 0.2),
+        command=order,
     )
     result = request_engine.run(request, lambda _event: None)
     assert (result.status, result.error) == ("failed", "exec tail -f /dev/null: no end after 0.2 s, ended")
+    assert len(result.tool_calls) == 1
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from gitswarm.engines.base import (
 )
 from gitswarm.engines.detect import how_to_set, no_tests_ran
 from gitswarm.engines.recorder import Recorder
-from gitswarm.engines.stub import LineEnd, leave, out_of_time, run_line, time_left, wait_as_scripted
+from gitswarm.engines.stub import LineEnd, leave, out_of_time, run_line, shown_line, time_left, wait_as_scripted
 from gitswarm.processes import Ending
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import CheckOutcome
@@ -65,7 +65,8 @@ class CommandEngine(WithoutModel):
         else:
             asked = (order.asking,) if order.asking and not entry.run else lines
             check, error = _carry_out(asked, order.timeout_s, request, recorder)
-            if asked != lines and check.passed is not True and not _is_readable(order, recorder.outputs):
+            is_failed = error is None and check.passed is not True  # what took too long would do so again
+            if asked != lines and is_failed and not _is_readable(order, recorder.outputs):
                 first = len(recorder.outputs)
                 check, error = _carry_out(lines, order.timeout_s, request, recorder)
             check = replace(check, command=" && ".join(lines))
@@ -116,7 +117,7 @@ def _carry_out(
         timeout_s = time_left(request, timeout_s)
         ended = run_line(line, request, recorder, timeout_s)
         cut = out_of_time(request, began) or f"no end after {timeout_s:.3g} s, ended"
-        error = _why_not(line, ended, recorder.outputs[-1], cut)
+        error = _why_not(shown_line(line, request), ended, recorder.outputs[-1], cut)
         if error is not None:
             return CheckOutcome(command=command, exit_code=ended.exit_code), error
         if ended.exit_code != 0:

@@ -100,21 +100,25 @@ def wait_as_scripted(entry: ScriptEntry, request: StepRequest) -> str | None:
     return out_of_time(request, began)
 
 
+def shown_line(line: str, request: StepRequest) -> str:
+    """The line as people know it: a test command without what asks it for reports."""
+    order = request.command
+    return order.shell if order is not None and order.shell and order.asking == line else line
+
+
 def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: float) -> LineEnd:
     """One shell line in the worktree, recorded as a tool call.
 
     A test command that is asked for reports is recorded as it stands, without the folder that they go to: what is
     recorded is the same on every machine.
     """
-    order = request.command
-    asked = order is not None and order.asking == line
-    shown = order.shell if order is not None and asked else line
+    order, shown = request.command, shown_line(line, request)
     folder = str(order.reports) if order is not None and order.reports is not None else ""
     ended = LineEnd(Ending.NOT_STARTED, None, blocked=True)
 
     def act(given: Given) -> ToolOutcome:
         nonlocal ended
-        called = line if asked and given["command"] == shown else str(given["command"])
+        called = line if given["command"] == shown else str(given["command"])
         reports = (order.reports,) if order is not None and order.reports is not None else ()
         limits = CommandLimits(timeout_s, _OUTPUT_BYTES, request.containment.opened(write=reports))
         done = run_shell(called, cwd=request.worktree, env=request.env, limits=limits)

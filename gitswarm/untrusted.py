@@ -17,6 +17,16 @@ LIMIT_BYTES = 1 << 20
 _DEEPEST = 64
 
 
+_NAME_BYTES = 200
+"""Of the 255 that a file system takes."""
+
+
+def next_name(store: Path, path: str) -> Path:
+    """Where a folder keeps what lies at a path: numbered, with so much of the path as a name can have."""
+    name = path.replace("/", "_")[:80].encode(errors="replace")[:_NAME_BYTES].decode(errors="ignore")
+    return store / f"{len(list(store.iterdir())) + 1}-{name}"
+
+
 def read_file(path: Path, limit: int = LIMIT_BYTES) -> bytes:
     """Content of a regular file; a link is followed.
 

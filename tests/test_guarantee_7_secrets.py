@@ -187,6 +187,18 @@ def test_a_file_with_a_secret_is_left_out_and_the_step_is_blocked(project: Proje
     assert clean(project, run) == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"), [(r"key\377.py", "1-key?.py"), ("😀" * 60 + ".py", "1-" + "😀" * 50)], ids=["no text", "long"]
+)
+def test_a_file_with_a_secret_has_any_name(project: Project, name: str, kept: str) -> None:
+    write = project.root.parent / "write.sh"
+    write.write_text(f"printf '%s' '{token(4)}' > \"$(printf '{name}')\"\n", encoding="utf-8")
+    run = blocked_run(project, {"run": [f"sh {write}"]})
+    assert [each["kept_as"] for each in events_of(project, "secret_found")] == [kept]
+    assert list(quarantined(project, run)) == [kept]
+    assert clean(project, run) == ""
+
+
 def test_evidence_and_envelope_say_where_it_was(project: Project) -> None:
     run = blocked_run(project, {"write": {"src/key.py": f"KEY = '{token(5)}'\n"}})
 

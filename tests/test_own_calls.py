@@ -86,6 +86,7 @@ def test_a_filter_that_a_step_configures_never_runs(row: Project, tmp_path: Path
         "git update-ref refs/heads/main HEAD~2",
         "git branch -f topic HEAD",
         "git tag v1",
+        f"cd {COMMON}/hooks; touch $(printf 'x\\377')",
     ],
 )
 def test_the_repository_is_what_it_was_and_the_code_is_whole(row: Project, line: str) -> None:

@@ -17,6 +17,7 @@ from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.git.process import Git, scrubbed
 from gitswarm.git.reader import STAND_IN
 from gitswarm.git.repository import Repository, open_repository
+from gitswarm.records.record import readable
 
 
 def create_repository(folder: Path, env: Mapping[str, str], author: Person, message: str) -> None:
@@ -67,6 +68,11 @@ class Merged(Struct, frozen=True):
 
     tree: str
     conflicts: tuple[str, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The conflicts as text that can be stored."""
+        return tuple(map(readable, self.conflicts))
 
 
 def merge_trees(repository: Repository, base: str, ours: str, theirs: str) -> Merged:

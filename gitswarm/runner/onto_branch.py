@@ -33,10 +33,10 @@ def bring_onto_branch(session: Session, worktree: RunWorktree, state: RunState, 
     files = dict(_files(session, sibling))
     message = _message(session, sibling)
     if merged.conflicts:
-        files |= _envelope_of_conflict(session, state, sibling, merged.conflicts)
+        files |= _envelope_of_conflict(session, state, sibling, merged.paths)
         status = worse(sibling.status, Status.PARTIAL)
         message = replace(message, trailers={**message.trailers, "Swarm-Status": status})
-        others = ", ".join(merged.conflicts)
+        others = ", ".join(merged.paths)
         session.context.observer.notice(f"{sibling.step} conflicts in {others}: its code is left out")
     after = session.store.commit(state, StagedCommit(message, sibling.execution.agent, merged.tree, files))
     worktree.index.leave()

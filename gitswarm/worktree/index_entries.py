@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from gitswarm.git.incoming import Incoming
 from gitswarm.git.process import Git
+from gitswarm.untrusted import next_name
 from gitswarm.worktree.shadow import Shadow
 
 # A folder whose change time is younger than this when we look may change again within the same clock tick.
@@ -83,8 +84,7 @@ class NestedFinder(Struct):
 def quarantine(worktree: Path, folder: str, store: Path) -> Path:
     """Moves the `.git` of a nested repository out of the worktree; its files become ordinary files."""
     store.mkdir(parents=True, exist_ok=True)
-    number = len(list(store.iterdir())) + 1
-    target = store / f"{number}-{folder.replace('/', '_')[:80]}"
+    target = next_name(store, folder)
     shutil.move(str(worktree / folder / ".git"), str(target))
     return target
 

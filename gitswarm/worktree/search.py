@@ -19,6 +19,7 @@ from gitswarm.git.incoming import EarlierContent, Incoming
 from gitswarm.git.tree_changes import IndexChange
 from gitswarm.records.record import readable
 from gitswarm.records.safety import FindSecrets, Scrub, SecretFound, Suspect
+from gitswarm.untrusted import next_name
 from gitswarm.worktree.shadow import Shadow
 
 _OVERLAP = 64_000
@@ -187,9 +188,7 @@ def _line(change: IndexChange) -> bytes:
 def keep_copy(shadow: Shadow, item: Flagged, store: Path, scrub: Scrub) -> str:
     """Copies a file as it lies in the worktree into `store`, readable for its owner alone; its name there."""
     store.mkdir(parents=True, exist_ok=True, mode=0o700)
-    number = len(list(store.iterdir())) + 1
-    name = scrub(item.path.replace("/", "_"))[:80]
-    target = store / f"{number}-{name.encode(errors='replace').decode()}"
+    target = next_name(store, scrub(item.path.replace("/", "_")))
     source = shadow.path / item.path
     if source.is_symlink():
         target.symlink_to(source.readlink())

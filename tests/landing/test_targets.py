@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
@@ -86,6 +87,18 @@ def test_setup_prepares_the_place_of_the_tests(project: Project) -> None:
     project.commit({"other.txt": "other\n"}, "meanwhile")
     run.landed()
     assert run.evidence()["tests"]["passed"] is True
+
+
+def test_a_conflict_in_a_file_whose_name_is_no_text_voids_the_approval(project: Project) -> None:
+    odd = os.fsdecode(b"caf\xe9")
+    write = project.root.parent / "write.sh"
+    write.write_text("echo ours > $(printf 'caf\\351')\n", encoding="utf-8")
+    run = ready(project, {"make": {"run": [f"sh {write}"]}})
+    project.commit({odd: "theirs\n"}, "meanwhile")
+    run.approve()
+    reason, files, _hint = refusal(run.land(code=1))
+    assert reason == f"main and {run.id} conflict in 1 file: the approval is void"
+    assert files == run.status()["conflict"]["files"] == ["caf�"]
 
 
 def test_a_conflict_voids_the_approval(project: Project) -> None:

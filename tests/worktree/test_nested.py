@@ -170,6 +170,15 @@ def test_an_empty_nested_repository_is_quarantined(project: Project) -> None:
     assert evidence(project, "one/work")["quarantined"] == ["emb"]
 
 
+@pytest.mark.parametrize("name", [r"emb\377", "😀" * 60 + "/" + "😀" * 20], ids=["no text", "long"])
+def test_a_nested_repository_has_any_name(project: Project, name: str) -> None:
+    make = project.root.parent / "make.sh"
+    make.write_text(f"git init -q \"$(printf '{name}')\"\n", encoding="utf-8")
+    run = played(project, f"sh {make}")
+    assert len(evidence(project, "one/work")["quarantined"]) == 1
+    assert len([*(project.root / f".git/swarm/quarantine/{run}").iterdir()]) == 1
+
+
 def test_the_git_of_a_nested_repository_is_kept_whole(project: Project) -> None:
     run = played(project, COMMITTED)
     kept = project.root / f".git/swarm/quarantine/{run}/1-emb"

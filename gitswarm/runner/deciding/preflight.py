@@ -183,7 +183,7 @@ def diverged(session: Session, state: RunState) -> str | None:
     found = merged_onto(repository, state.base, tip or "", state.tip_tree)
     if not found.conflicts:
         return None
-    return f"{short(target)} moved to {(tip or '')[:12]}, which conflicts with the run in {listed(found.conflicts)}"
+    return f"{short(target)} moved to {(tip or '')[:12]}, which conflicts with the run in {listed(found.paths)}"
 
 
 def upstream_tip(repository: Repository, branch: str) -> str | None:

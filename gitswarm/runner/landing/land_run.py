@@ -24,6 +24,7 @@ from gitswarm.ledger.verify.verifier import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Status
+from gitswarm.records.record import readable
 from gitswarm.runner.human_steps import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.approve import uncommitted_edits
 from gitswarm.runner.landing.landed_commit import describe, make_commit, needs_test, shape_of
@@ -164,7 +165,7 @@ def occupied(session: Session, checkouts: list[Checkout], before: str, after: st
             return Refused(
                 f"{checkout.path} has uncommitted changes in files that the landing changes",
                 _out_of_the_way(checkout.path, found),
-                found.paths,
+                tuple(map(readable, found.paths)),
             )
     return None
 
@@ -205,7 +206,7 @@ def conflict(session: Session, state: RunState, plan: LandingPlan, found: Merged
     return Refused(
         f"{short(plan.target)} and {run} conflict in {count} file{'' if count == 1 else 's'}: the approval is void",
         command_after_conflict(state, session.spec.flows, short(plan.target)),
-        found.conflicts,
+        found.paths,
         voids=True,
     )
 

@@ -271,7 +271,7 @@ def met_conflict(session: Session, state: RunState, request: LandingRequest) -> 
     return Refused(
         f"{session.layout.run_id} cannot land: it conflicts with {short(target)}",
         command_after_conflict(state, session.spec.flows, short(target)),
-        found.conflicts,
+        found.paths,
     )
 
 

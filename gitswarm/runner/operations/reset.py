@@ -20,6 +20,7 @@ from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import RUNS_FOLDER, Status
 from gitswarm.records.json_value import JsonValue
+from gitswarm.records.record import readable
 from gitswarm.runner.deciding.preflight import newer, upstream_tip
 from gitswarm.runner.landing.landing_plan import HEADS, LandingRequest, landing_target, short, users_git
 from gitswarm.runner.step.operation import KernelStep, reported
@@ -199,11 +200,11 @@ def rebase(step: KernelStep, request: StepRequest, _emit: Emit) -> StepResult:
     found = merged_onto(step.session.repository, state.base, onto, state.tip_tree)
     shadow = step.worktree.shadow
     tree = _with_runs(step, found.tree)
-    occupied = snapshot.in_the_way(shadow, tree)
+    occupied = [*map(readable, snapshot.in_the_way(shadow, tree))]
     if occupied:
         return _occupied(step, request, occupied)
     snapshot.restore(shadow, tree, step.session.layout.base)
-    result = _rebased(step, request, list(found.conflicts), onto, state.base)
+    result = _rebased(step, request, list(found.paths), onto, state.base)
     return replace(result, brought=tree, trailers={ONTO: f"{onto} {state.base}"})
 
 

@@ -230,7 +230,7 @@ def _bring_back(session: Session, step: OpenStep) -> list[str]:
     refs = session.repository.refs
     kept = _quarantine(session)
     is_open = session.sandbox.backend is None and not step.plan.step.is_kernel
-    found = step.worktree.watch.put_back(kept) if is_open else []
+    found = [*map(readable, step.worktree.watch.put_back(kept))] if is_open else []
     if found:
         session.context.observer.notice(
             f"{listed(found)}: changed during {step.name}; restored, and the changed version is kept in {kept}"
@@ -271,7 +271,7 @@ def quarantine_nested(session: Session, worktree: RunWorktree) -> Iterator[tuple
         if name not in ignored:
             kept_as = quarantine(worktree.shadow.path, name, store).name
             snapshot.forget(worktree.shadow, [name])
-            yield name, kept_as
+            yield readable(name), kept_as
 
 
 def claimed_envelope(plan: StepPlan, result: StepResult, artifacts: Mapping[str, bytes]) -> Envelope:

@@ -16,6 +16,7 @@ from urllib.parse import quote, quote_plus
 from gitswarm.records.globs import gitignore
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.lazy_re import lazy_re
+from gitswarm.records.record import readable
 from gitswarm.records.safety import SecretFound, SecretRules, Suspect
 from gitswarm.safety.redact.assignments import ASSIGNMENTS, KEYS, is_secret_name, is_secret_under, letters_of_key
 from gitswarm.safety.redact.finder import Finder
@@ -222,7 +223,7 @@ class Redactor:
             secret = text[span.start : span.end]
             if not is_placeholder(secret) and not self._is_example(path, span.kind, secret):
                 line = text.count("\n", 0, span.start) + 1
-                found.append(Suspect(SecretFound(path=self.scrub(path), line=line, kind=span.kind), secret))
+                found.append(Suspect(SecretFound(path=readable(self.scrub(path)), line=line, kind=span.kind), secret))
         return found
 
     def _is_example(self, path: str, kind: str, secret: str) -> bool:

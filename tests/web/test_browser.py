@@ -29,7 +29,7 @@ from tests.loopback.replies import handed_over
 from tests.loopback.server import serving
 from tests.projects import new_project
 from tests.routed import MAKER, Case, drive, fires_after, flow, quest, step
-from tests.waiting import DEADLINE_S
+from tests.waiting import DEADLINE_S, wait_until
 from tests.web.windows import MARKUP, SECOND_GATE, begun, needs_chromium, quiet_window, steer, uiid, waiting_run
 
 pytestmark = [pytest.mark.soak, *needs_chromium]
@@ -140,6 +140,24 @@ def test_it_is_readable_at_every_width_and_driven_by_keys(live: tuple[Project, s
     page.close()
 
 
+def test_a_tab_whose_stream_was_refused_follows_again_when_it_is_looked_at(
+    live: tuple[Project, str, Any, str],
+) -> None:
+    """As after a new start of the page on the same port, and a login in another tab."""
+    _project, run, context, address = live
+    page = context.new_page()
+    page.route("**/stream?*", lambda route: route.fulfill(status=204))  # the one refusal without a message
+    page.goto(f"{address}/runs/{run}")
+    is_live = "window.__flowStudio.getState().isLive"
+    wait_until(lambda: page.evaluate(is_live) is False, "the page knows that it follows nothing")
+    page.unroute("**/stream?*")
+    hide(page, is_hidden=True)
+    hide(page, is_hidden=False)
+    page.wait_for_selector(f"{uiid('timeline.step:talk/check@1')} >> text={MARKUP}")
+    assert page.evaluate(is_live) is True
+    page.close()
+
+
 def test_eight_tabs_load_and_one_that_is_looked_at_again_has_every_line(live: tuple[Project, str, Any, str]) -> None:
     """The last one here: it opens the gate. A browser has six connections to a host, and each tab follows."""
     project, run, context, address = live
@@ -156,6 +174,8 @@ def test_eight_tabs_load_and_one_that_is_looked_at_again_has_every_line(live: tu
     first.wait_for_selector(f"{uiid('timeline.step:talk/check@1')} >> text={MARKUP}")
     first.click("summary:has-text('Steer')")
     first.fill("textarea[name=message]", "half typed")
+    first.check("input[name=adopt]")
+    first.evaluate("document.activeElement.blur()")
     began = time.monotonic()
     open_gate(project)
     open_gate(project, "second")
@@ -163,6 +183,7 @@ def test_eight_tabs_load_and_one_that_is_looked_at_again_has_every_line(live: tu
     assert time.monotonic() - began < 10
     first.wait_for_selector(f'{uiid("header.state")}:has-text("rehearsal")')
     assert first.input_value("textarea[name=message]") == "half typed"
+    assert (first.is_checked("input[name=adopt]"), first.is_checked("input[name=approve]")) == (True, False)
     hide(tabs[-1], is_hidden=False)
     tabs[-1].wait_for_selector(f'{uiid("header.state")}:has-text("rehearsal")')
 

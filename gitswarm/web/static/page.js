@@ -18,6 +18,7 @@
     source = new EventSource(`${place.dataset.stream}?after=${encodeURIComponent(after)}`);
     source.addEventListener("line", (event) => { last = event.lastEventId; addLine(JSON.parse(event.data)); });
     source.addEventListener("moved", (event) => { last = event.lastEventId; refresh(); });
+    source.addEventListener("error", () => { if (source?.readyState === EventSource.CLOSED) pause(); }); // it was refused
   }
 
   function pause() {
@@ -57,6 +58,7 @@
       for (const field of all("#steer [name]", place)) {
         const same = one(`form[action="${field.form.getAttribute("action")}"] [name="${CSS.escape(field.name)}"]`, fresh);
         if (same && field.value !== field.defaultValue) same.value = field.value;
+        if (same && field.type === "checkbox") same.checked = field.checked;
       }
       remember(fresh);
       for (const id of KEPT) keep(place, fresh, id, focus);

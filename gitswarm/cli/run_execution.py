@@ -32,7 +32,7 @@ from gitswarm.cli.console import (
 )
 from gitswarm.cli.invocation import config_at, now, read_text, run_context
 from gitswarm.cli.progress import JsonProgress, LiveProgress, NoticeObserver, PlainProgress
-from gitswarm.cli.runs import severity, tests_command, tests_word
+from gitswarm.cli.runs import severity, status_word, tests_command, tests_word
 from gitswarm.cli.terminal import on_signals
 from gitswarm.engines.names import DEFAULT, short_of
 from gitswarm.engines.registry import adapter_of
@@ -308,11 +308,10 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
     state = executed.state
     found = overview(repository, state.layout, state)
     first = f", {plural(len(state.blocking), 'blocking concern')}" if status is RunStatus.UNPROVEN else ""
-    word = "not proven" if status is RunStatus.UNPROVEN else status.value
     facts = [f"{plural(found.steps_executed, 'step')} in {duration(worked_ms(repository, state))}"]
     facts += [tests_word(found)] if found.tests else []
     facts += [_changes(repository, state), f"{found.tokens} tokens", money(found.cost_usd)]
-    out_lines(readable("", f"{state.layout.run_id} {word}{first}: {', '.join(facts)}", sys.stdout))
+    out_lines(readable("", f"{state.layout.run_id} {status_word(status)}{first}: {', '.join(facts)}", sys.stdout))
     out_lines(fact("budget", found.budget.told) if found.budget else ())
     for concern in sorted(found.open_concerns, key=lambda each: not each.blocking):
         out_lines(fact(severity(concern), f"{concern.id}: {concern.fact}"))

@@ -155,7 +155,6 @@ def stored_file(opened: Opened, record: StepRecord, path: str) -> bytes:
     return existing(opened.repository.objects.file(record.tree, path), record, path)
 
 
-_STATES = {RunStatus.UNPROVEN: "not proven"}
 SUCCESSORS = ("landed", "approved", "rejected", "rehearsal")
 """What a run that succeeded is called when more is known."""
 
@@ -168,12 +167,16 @@ _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60}
 """Seconds of each, the longest first."""
 
 
+def status_word(status: RunStatus) -> str:
+    return "not proven" if status is RunStatus.UNPROVEN else status.value
+
+
 def state_word(found: RunOverview) -> str:
     """The state of a run; of one that succeeded, whether it was approved and has landed."""
     if found.starting:
         return "starting"
     if found.state is not RunStatus.SUCCEEDED:
-        return _STATES.get(found.state, found.state.value)
+        return status_word(found.state)
     if found.landed is not None and not found.hint:
         return "landed"
     if found.rejected is not None and found.rejected.valid:

@@ -25,7 +25,7 @@ from gitswarm.cli.run_execution import (
     feedback_of,
     quiet_context,
 )
-from gitswarm.cli.runs import JsonFlag, RunArgument, RunOption
+from gitswarm.cli.runs import JsonFlag, RunArgument, RunOption, status_word
 from gitswarm.errors import NoSuchModeError, NotFoundError, UsageError
 from gitswarm.git.locks import Locks
 from gitswarm.git.remote import configured_hub, remote_of
@@ -322,7 +322,7 @@ def _plain(plan: RollbackPlan, layout: RunLayout, kept: str | None, *, dry_run: 
 
 def _state_words(state: RunState) -> str:
     """`is already paused at step 7`, for a run that has ended."""
-    end = {RunStatus.UNPROVEN: "not proven"}.get(state.end or RunStatus.INTERRUPTED, str(state.end))
+    end = status_word(state.end or RunStatus.INTERRUPTED)
     at = f" at step {state.executed}" if state.executed and state.end in (RunStatus.PAUSED, RunStatus.STOPPED) else ""
     return f"is already {end}{at}" if at else f"has already ended, {end}"
 
@@ -362,4 +362,4 @@ def _request(run: str | None, kind: RequestKind, *, at_once: bool, hub: bool) ->
     deadline = time.monotonic() + INTERRUPT_WAIT_S
     while locks.owner(layout.run_id) is not None and time.monotonic() < deadline:
         time.sleep(0.05)
-    out(f"{layout.run_id} {overview(repository, layout).state}")
+    out(f"{layout.run_id} {status_word(overview(repository, layout).state)}")

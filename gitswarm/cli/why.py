@@ -250,7 +250,7 @@ def _answered(opened: Opened, record: StepRecord) -> Answered | None:
     decision = current_decision(opened.repository, opened.layout, before.commit)
     if decision is None or decision.decision not in _BACK or decision.to_step != record.step:
         return None
-    stored = step_files(opened.repository, opened.state)[before.number - 1]
+    (stored,) = step_files(opened.repository, opened.state, [before])
     concerns = stored.envelope.concerns if stored.envelope is not None else ()
     facts = [concern.fact for concern in stored.evidence.opened] if stored.evidence is not None else []
     return Answered(before.name, tuple(dict.fromkeys((before.summary, *concerns, *facts))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from gitswarm.ledger.stored_json import folded
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.evidence import Evidence
-from gitswarm.records.execution import RunStatus
+from gitswarm.records.execution import Execution, RunStatus
 from gitswarm.records.json_value import JsonValue
 from gitswarm.records.routing import Decision, Superseded
 from gitswarm.records.run_spec import RunSpec
@@ -32,6 +32,7 @@ from gitswarm.records.text import shorten
 _WIDTH = 76  # git log indents notes by four
 _INDENT = "  "
 
+T = TypeVar("T")
 
 Entry = Decision | Superseded
 
@@ -164,29 +165,26 @@ class StepFiles(Struct, frozen=True):
         return (self.envelope.status_reason if self.envelope is not None else None) or ""
 
 
-def step_files(repository: RepositoryReader, state: RunState) -> list[StepFiles]:
+def step_files(
+    repository: RepositoryReader, state: RunState, steps: Sequence[StepRecord] | None = None
+) -> list[StepFiles]:
     """
+    :param steps: some of the run's; None: all.
     :raises CorruptError: one of them is not what git-swarm wrote there.
     """
-    steps = state.steps
-    envelopes = _read(repository, state, [step.execution.envelope for step in steps], Envelope.from_json)
-    evidences = _read(repository, state, [step.execution.evidence for step in steps], Evidence.from_json)
-    receipts = _read(repository, state, [step.execution.receipt for step in steps], json.loads)
+    steps = state.steps if steps is None else steps
+
+    def read(path: Callable[[Execution], str], parse: Callable[[bytes], T]) -> list[T | None]:
+        places = [(step.tree, path(step.execution)) for step in steps]
+        return [
+            None if content is None else parsed(parse, content, state.layout, f"{step.commit[:12]}:{place[1]}")
+            for step, place, content in zip(steps, places, repository.objects.files_of(places), strict=True)
+        ]
+
+    envelopes = read(lambda execution: execution.envelope, Envelope.from_json)
+    evidences = read(lambda execution: execution.evidence, Evidence.from_json)
+    receipts = read(lambda execution: execution.receipt, json.loads)
     return [StepFiles(*each) for each in zip(steps, envelopes, evidences, receipts, strict=True)]
-
-
-T = TypeVar("T")
-
-
-def _read(
-    repository: RepositoryReader, state: RunState, paths: list[str], parse: Callable[[bytes], T]
-) -> list[T | None]:
-    places = [(step.tree, path) for step, path in zip(state.steps, paths, strict=True)]
-    contents = repository.objects.files_of(places)
-    return [
-        None if content is None else parsed(parse, content, state.layout, f"{step.commit[:12]}:{path}")
-        for step, path, content in zip(state.steps, paths, contents, strict=True)
-    ]
 
 
 class RunEnd(Struct, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from gitswarm.cli.runs import TEST_VERDICTS
 from gitswarm.cli.show import objects_within, within
 from gitswarm.records.json_value import JsonValue
 
@@ -74,7 +75,7 @@ def _tests(shown: Mapping[str, JsonValue], name: str) -> Topic:
     lines = []
     if isinstance(tests, dict) and tests.get("command"):
         passed = tests.get("passed")
-        judged = "judged nothing" if passed is None else "passed" if passed else "failed"
+        judged = TEST_VERDICTS[passed if isinstance(passed, bool) else None]
         lines.append(f"{tests['command']}: {judged}")
     if isinstance(report, dict):
         lines.append(", ".join(f"{report.get(kind)} {kind}" for kind in ("passed", "failed", "skipped")))

@@ -91,7 +91,7 @@ class Fleet(Struct):
     spent_out: bool = False
     _name: str = field(default_factory=lambda: f"fleet-{secrets.token_hex(4)}")
     _answers: queue.SimpleQueue[tuple[Job, Future[Answer]]] = field(default_factory=queue.SimpleQueue)
-    _running: dict[str, Future[Answer]] = field(default_factory=dict)
+    _running: dict[str, tuple[Job, Future[Answer]]] = field(default_factory=dict)
     _notices: set[str] = field(default_factory=set)
     _planned: dict[StartOptions, frozenset[str]] = field(default_factory=dict)
     _looked: float = 0.0
@@ -166,9 +166,7 @@ class Fleet(Struct):
             return True
         if job.providers is None:
             job.providers = self._providers_of(job)
-        running = Counter(
-            each for other in self.jobs if other.run_id in self._running for each in other.providers or ()
-        )
+        running = Counter(each for other, _future in self._running.values() for each in other.providers or ())
         return all(running[each] < number for each, number in self.at_once.items() if each in job.providers)
 
     def _providers_of(self, job: Job) -> frozenset[str]:
@@ -207,7 +205,7 @@ class Fleet(Struct):
         )
         key = f"{self._name}/{job.run_id}/{job.attempts}"  # a key that has ended would answer from memory
         future = client.submit(execute, order, key=key, resources={SLOT: 1}, pure=False)
-        self._running[job.run_id] = future
+        self._running[job.run_id] = job, future
         future.add_done_callback(lambda done: self._answers.put((job, done)))
         self.display.event("submitted", job.run_id, f"begins, attempt {job.attempts}", {"attempt": job.attempts})
 

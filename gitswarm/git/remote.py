@@ -128,7 +128,7 @@ def is_declined(message: str) -> bool:
 def refusal_of(remote: Remote, what: str, message: str, *, again: str) -> GitFailedError:
     """The error for a push that the other side does not take, whoever asks.
 
-    :param said: its reasons.
+    :param message: its reasons.
     :param again: the command to type when that is mended.
     """
     when = "when the hub lets runs in: docs/hub.md" if is_declined(message) else "when that is fixed"

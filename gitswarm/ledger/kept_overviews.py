@@ -29,6 +29,7 @@ from gitswarm.ledger.layout import RunLayout, run_of
 from gitswarm.ledger.overview import (
     Listed,
     RunOverview,
+    failed_setup,
     overview,
     overviews,
 )
@@ -62,11 +63,12 @@ def kept_overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Liste
     with_worktree = {linked.made_for for linked in repository.linked_worktrees()}
 
     def kept_or_read(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
-        run, stood = layout.run_id, stands.get(layout.run_id)
+        run = layout.run_id
+        made = repository.worktree_made_for(layout.branch) if layout.branch in with_worktree else None
+        stood = stands.get(run) if failed_setup(made) is None else None
         with suppress(LookupError, msgspec.DecodeError):
             if stood is not None and kept[run][0] == stood:
                 found = decode(kept[run][1])
-                made = repository.worktree_made_for(layout.branch) if layout.branch in with_worktree else None
                 return replace(found, worktree=str(made.path)) if made else found
         found = overview(repository, layout)
         # Which option `land` needs depends on branches that are not the run's.

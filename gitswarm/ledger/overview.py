@@ -168,7 +168,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         worktree=str(worktree.path) if worktree else None,
         cost_usd=used.cost_usd,
         tokens=used.tokens,
-        last_error=_failed_setup(worktree) or _last_error(repository, state),
+        last_error=failed_setup(worktree) or _last_error(repository, state),
         hint=next_command(repository, state, status, question),
         stack=tuple(map(_interruption, following.stack)),
         approved=_approval(repository, state, ApprovalKind.APPROVES),
@@ -286,7 +286,7 @@ def _interruption(frame: FrameFields) -> OpenInterruption:
     return OpenInterruption(kind=frame.kind, id=frame.id, back_to=back)
 
 
-def _failed_setup(worktree: LinkedWorktree | None) -> str | None:
+def failed_setup(worktree: LinkedWorktree | None) -> str | None:
     """Why the worktree could not be set up, when that was tried last."""
     with suppress(OSError):
         return (worktree.git_dir / SETUP_FAILED).read_text(encoding="utf-8") if worktree is not None else None

@@ -134,7 +134,7 @@ class LastRollback(Struct, frozen=True):
 
 def last_rollback(session: Session, state: RunState) -> LastRollback:
     """
-    :raises NotFoundError: the tip was not reached by a rollback.
+    :raises NotFoundError: there was none, or all were undone.
     """
     store = session.store
     undone = {trailers.get("Swarm-Undoes") for _name, trailers in store.kept_work()}

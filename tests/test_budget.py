@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from gitswarm.ledger import spent
+from gitswarm.records.budget import Use
+from gitswarm.records.execution import Execution
+from gitswarm.records.text import Spent
 from tests.conftest import Project
 from tests.faults import NONE, Server
 from tests.forking import AUDITS, steps, with_flow
@@ -158,6 +162,20 @@ def test_an_unknown_cost_without_a_limit_of_the_step_takes_what_was_left(three: 
     assert steps(three) == ["one@1", "two@1"]
     found = three.json("status")["budget"]
     assert (found["cost_usd"], found["reserved_usd"]) == (1.0, 4.0)
+
+
+def test_what_a_step_used_is_read_once(three: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+    read = spent._use
+
+    def counted(execution: Execution, used: Spent, events: bytes) -> Use:
+        found.append(execution.name)
+        return read(execution, used, events)
+
+    monkeypatch.setattr(spent, "_use", counted)
+    start(three, "--max-time", "1h", code=0)
+    assert steps(three) == ["one@1", "two@1", "three@1"]
+    assert found[:3] == ["f/one", "f/two", "f/three"]
 
 
 def test_a_request_in_flight_at_a_kill_is_reserved(three: Project) -> None:

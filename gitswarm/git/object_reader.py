@@ -78,7 +78,7 @@ class ObjectReader(ABC):
 
     @abstractmethod
     def file(self, tree_id: str, path: str) -> bytes | None:
-        """Content of the file at `path` in a tree; None when there is none.
+        """Content of the file at `path` in a tree; None when there is none. Without a path: of the blob itself.
 
         :raises CorruptError: there is one, and its object is missing or damaged.
         """

@@ -187,6 +187,8 @@ class Objects(ObjectReader):
         return found is not None and found.filemode == EXECUTABLE
 
     def file(self, tree_id: str, path: str) -> bytes | None:
+        if not path:
+            return self.read_blob(tree_id)
         found = self._reached(tree_id, path)
         # A submodule's commit is in another repository, which ours need not have.
         if found is None or found.filemode in (DIRECTORY, GITLINK):

@@ -16,7 +16,7 @@ from gitswarm.git.discovery import (
     discover,
     linked_worktrees,
 )
-from gitswarm.git.object_reader import DIRECTORY, CatFile, ObjectReader, Person
+from gitswarm.git.object_reader import DIRECTORY, GITLINK, CatFile, ObjectReader, Person
 from gitswarm.git.process import Git, scrubbed
 from gitswarm.git.ref_files import RefFiles, RefReader, is_id
 
@@ -174,17 +174,21 @@ class NoteReader:
 
     def by_commit(self) -> dict[str, bytes]:
         """All notes, in no order that means anything."""
-        tip = self.tip
-        if tip is None:
-            return {}
-        entries = dict(self._note_entries(self._read_objects.commit(tip).tree))
-        found = self._read_objects.files_of(list(entries.values()))
-        return {commit: content for commit, content in zip(entries, found, strict=True) if content is not None}
+        return self.contents(self.blobs())
 
-    def _note_entries(self, tree: str) -> Iterator[tuple[str, tuple[str, str]]]:
-        """For each note its commit, the tree that it is in, and its name there."""
+    def blobs(self) -> dict[str, str]:
+        """Ids of the commits that have a note here, each with the id of its note."""
+        tip = self.tip
+        return dict(self._note_entries(self._read_objects.commit(tip).tree)) if tip is not None else {}
+
+    def contents(self, blobs: Mapping[str, str]) -> dict[str, bytes]:
+        """The notes with these ids, by the same keys."""
+        found = self._read_objects.files_of([(blob_id, "") for blob_id in blobs.values()])
+        return {name: content for name, content in zip(blobs, found, strict=True) if content is not None}
+
+    def _note_entries(self, tree: str, start: str = "") -> Iterator[tuple[str, str]]:
         for name, (entry, mode) in self._read_objects.entries(tree).items():
-            if mode == DIRECTORY:
-                yield from ((name + rest, (entry, rest)) for rest in self._read_objects.entries(entry))
-            else:
-                yield name, (tree, name)
+            if mode == DIRECTORY and not start:
+                yield from self._note_entries(entry, name)
+            elif mode != GITLINK:
+                yield start + name, entry

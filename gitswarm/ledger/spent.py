@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.git.object_reader import Commit, NewCommit
@@ -63,6 +63,14 @@ class InterruptedExecution(Struct, frozen=True):
         return f"{self.flow}/{self.step}@{self.iteration} {self.start or '-'}"
 
 
+class KnownUses(Struct):
+    """What was read already, of commits and notes, which do not change: uses by commit and whether its events were
+    read for it; what navigators cost, by the id of the note."""
+
+    executions: dict[tuple[str, bool], Use] = field(default_factory=dict)
+    navigators: dict[str, tuple[Spent, ...]] = field(default_factory=dict)
+
+
 class Payments(Struct, frozen=True):
     """All that a run paid for, each once: executions with a commit, interrupted ones, navigators."""
 
@@ -77,7 +85,7 @@ class Payments(Struct, frozen=True):
         return reduce(Spent.plus, [*amounts, *self.navigators], Spent())
 
 
-def payments(repository: RepositoryReader, state: RunState) -> Payments:
+def payments(repository: RepositoryReader, state: RunState, known: KnownUses | None = None) -> Payments:
     """Over all commits of the run, set aside or not, and the journals that are open. A fork does not pay for the
     steps that it has from another run."""
     kept = _kept(repository, state.layout)
@@ -85,7 +93,7 @@ def payments(repository: RepositoryReader, state: RunState) -> Payments:
     return Payments(
         committed=tuple(committed),
         interrupted=tuple(_interrupted(repository, state.layout, kept, committed).values()),
-        navigators=tuple(_navigators(repository, state.layout)),
+        navigators=tuple(_navigators(repository, state.layout, known or KnownUses())),
     )
 
 
@@ -196,12 +204,21 @@ def _chain(repository: RepositoryReader, layout: RunLayout, start: str, known: s
             return
 
 
-def _navigators(repository: RepositoryReader, layout: RunLayout) -> Iterator[Spent]:
+def _navigators(repository: RepositoryReader, layout: RunLayout, known: KnownUses) -> Iterator[Spent]:
     """What navigators cost: for each decision that one was asked about, also those that do not hold any more."""
-    for note in repository.notes(layout.routing_notes).by_commit().values():
-        for packed in folded(note) if _ASKED in note else ():
-            with suppress(ValueError, RecursionError):  # not an entry of ours
-                yield from _asked(json.loads(packed))
+    notes = repository.notes(layout.routing_notes)
+    blobs = notes.blobs().values()
+    new = dict.fromkeys(blob_id for blob_id in blobs if blob_id not in known.navigators)
+    for blob_id, note in notes.contents({blob_id: blob_id for blob_id in new}).items():
+        known.navigators[blob_id] = tuple(_asked_in(note))
+    for blob_id in blobs:
+        yield from known.navigators.get(blob_id, ())
+
+
+def _asked_in(note: bytes) -> Iterator[Spent]:
+    for packed in folded(note) if _ASKED in note else ():
+        with suppress(ValueError, RecursionError):  # not an entry of ours
+            yield from _asked(json.loads(packed))
 
 
 def _asked(decision: JsonValue) -> Iterator[Spent]:
@@ -223,20 +240,31 @@ _NO_MODEL = ("command", KERNEL)
 _ANNOUNCED = b'"step_start"'
 
 
-def uses(repository: RepositoryReader, state: RunState, *, timed: bool, paid: Payments | None = None) -> list[Use]:
+def uses(
+    repository: RepositoryReader,
+    state: RunState,
+    *,
+    timed: bool,
+    paid: Payments | None = None,
+    known: KnownUses | None = None,
+) -> list[Use]:
     """Everything that the run executed, each once.
 
     :param timed: whether times are asked for: they take reading the events of every step.
+    :param known: what was read for the steps before.
     """
-    paid = paid or payments(repository, state)
-    wanted = [record for record in paid.committed if timed or record.cost_usd is None]
+    known = known or KnownUses()
+    paid = paid or payments(repository, state, known)
+    keys = {(record.commit, timed or record.cost_usd is None): record for record in paid.committed}
+    new = {key: record for key, record in keys.items() if key not in known.executions}
+    wanted = [record for (_commit, is_read), record in new.items() if is_read]
     files = [(record.tree, record.execution.events) for record in wanted]
     contents = repository.objects.files_of(files) if files else []
     events = {record.commit: content or b"" for record, content in zip(wanted, contents, strict=True)}
-    found = [
-        _use(each.execution, Spent(each.tokens, each.cost_usd), events.get(each.commit, b""))
-        for each in paid.committed
-    ]
+    for key, each in new.items():
+        used = Spent(each.tokens, each.cost_usd)
+        known.executions[key] = _use(each.execution, used, events.get(each.commit, b""))
+    found = [known.executions[key] for key in keys]
     found += [_use(each, each.used, interrupted_events(repository, state.layout, each)) for each in paid.interrupted]
     return [*found, *(Use("a navigator", "", used.tokens, used.cost_usd) for used in paid.navigators)]
 
@@ -253,7 +281,7 @@ def _use(execution: Execution | InterruptedExecution, used: Spent, events: bytes
     may_go_on = isinstance(execution, InterruptedExecution) and fields.get("engine") not in _NO_MODEL
     times = [moment for line in (lines[:1] + lines[-2:]) if (moment := _moment(_read(line))) is not None]
     return Use(
-        name=f"{execution.name}@{execution.iteration}",
+        name=f"{execution.flow}/{execution.step}@{execution.iteration}",
         flow=execution.flow,
         tokens=used.tokens,
         cost_usd=used.cost_usd,

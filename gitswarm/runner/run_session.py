@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.spent import KnownUses
 from gitswarm.records.guidance import Instructions, ScentTrail
 from gitswarm.runner.run_context import RunContext
 from gitswarm.runner.run_processes import process_mark
@@ -51,8 +52,8 @@ class FrozenSpecs(Struct, frozen=True):
 
 
 class Session(Struct, frozen=True):
-    """One process's hold on one run. `reports`: what the project's tests said on other trees than the run's.
-    `removing`: folders that go meanwhile."""
+    """One process's hold on one run. `known_uses`: what its budget was counted from. `reports`: what the project's
+    tests said on other trees than the run's. `removing`: folders that go meanwhile."""
 
     repository: Repository
     layout: RunLayout
@@ -67,6 +68,7 @@ class Session(Struct, frozen=True):
     redactor: Redactor
     stored_tests: StoredTests
     sandbox: Sandbox = field(default_factory=Sandbox)
+    known_uses: KnownUses = field(default_factory=KnownUses)
     reports: dict[tuple[str, str, str | None], SuiteRun | Missing] = field(default_factory=dict)
     removing: list[Thread] = field(default_factory=list)
 

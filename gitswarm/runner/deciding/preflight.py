@@ -126,7 +126,7 @@ def _limits(session: Session, flow: str) -> tuple[BudgetLimits, BudgetLimits]:
 
 
 def _totals(session: Session, state: RunState, flow: str, limits: BudgetLimits) -> tuple[Total, Total]:
-    found = uses(session.repository, state, timed=limits.time_s is not None)
+    found = uses(session.repository, state, timed=limits.time_s is not None, known=session.known_uses)
     return total(found), total(use for use in found if use.flow == flow)
 
 

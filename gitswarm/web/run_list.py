@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, field
 
 from gitswarm.cli.runs import state_word, task_title
-from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import archived_runs
 from gitswarm.ledger.finding import all_runs
-from gitswarm.ledger.kept_overviews import archived_overview
-from gitswarm.ledger.overview import RunOverview, overview
+from gitswarm.ledger.kept_overviews import archived_overview, kept_overviews
+from gitswarm.ledger.overview import RunOverview, overviews
 from gitswarm.ledger.rescue import runs_without_branch
 
 _MOST = 50
@@ -38,6 +37,11 @@ class Filter(Struct, frozen=True):
             int(most) if most.isdecimal() and len(most) < 6 else _MOST,
         )
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether runs have to be read before it is known which are shown."""
+        return bool(self.state or self.flow or self.text)
+
     def takes(self, found: RunOverview) -> bool:
         words = f"{found.run_id} {state_word(found)} {found.flow} {task_title(found)}".lower()
         return (
@@ -58,27 +62,19 @@ class RunList(Struct, frozen=True):
 
 def run_list(repository: RepositoryReader, wanted: Filter) -> RunList:
     """Runs for the list, newest first, those of the archive behind the others."""
-    runs: list[RunOverview] = []
     problems = [
         (f"{layout.run_id} has no branch with its commits", f"git swarm resume {layout.run_id}")
         for layout in runs_without_branch(repository, reads_commits=False)
     ]
     live = all_runs(repository)
-    for layout in live:
-        if len(runs) > wanted.most:
-            break
-        try:
-            found = overview(repository, layout)
-        except NotFoundError:
-            continue  # deleted while we were reading
-        except SwarmError as error:
-            problems.append((error.message, error.hint))
-            continue
-        if wanted.takes(found):
-            runs.append(found)
+    shown = live if wanted.is_narrow else live[: wanted.most + 1]
+    found = kept_overviews(repository, shown) if wanted.is_narrow else overviews(repository, shown)
+    problems += [(error.message, error.hint) for error in found.unreadable]
+    runs = [each for each in found.runs if wanted.takes(each)]
     old = list(_archived(repository, {each.run_id for each in live}, wanted)) if wanted.archived else []
     both = [*runs, *old]
-    return RunList(both[: wanted.most], {each.run_id for each in old}, problems, len(both) > wanted.most)
+    has_more = len(both) > wanted.most or len(shown) < len(live)
+    return RunList(both[: wanted.most], {each.run_id for each in old}, problems, has_more)
 
 
 def _archived(repository: RepositoryReader, live: set[str], wanted: Filter) -> Iterator[RunOverview]:

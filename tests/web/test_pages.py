@@ -11,6 +11,9 @@ import pytest
 import yaml
 from starlette.testclient import TestClient
 
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.state import RunState, replay
 from gitswarm.web.cut_diff import MOST_LINES
 from tests.conftest import Project
 from tests.projects import new_project
@@ -258,6 +261,20 @@ def test_what_is_not_there_is_not_found(shown: Shown, address: str) -> None:
 
 def test_a_step_that_is_in_no_commit_is_named(shown: Shown) -> None:
     assert "s2 is in no commit yet." in shown.get(f"/runs/{shown.paused}?step=s2")
+
+
+def test_a_list_that_is_filtered_reads_no_run_twice(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is fetched again whenever a run moves."""
+    shown.get("/?state=paused")
+    read: list[str] = []
+
+    def counted(repository: RepositoryReader, layout: RunLayout) -> RunState:
+        read.append(layout.run_id)
+        return replay(repository, layout)
+
+    monkeypatch.setattr("gitswarm.ledger.overview.replay", counted)
+    assert f"flow_studio.runs.run:{shown.paused}" in uiids(shown.get("/?state=paused"))
+    assert read == []
 
 
 def test_looking_changes_nothing(shown: Shown) -> None:

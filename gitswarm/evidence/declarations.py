@@ -183,12 +183,14 @@ class DeclaredTest(Struct, frozen=True):
 
 
 class TestSource(Struct, frozen=True):
-    """`by_syntax`: read by a parser, not by patterns."""
+    """`by_syntax`: read by a parser, not by patterns. `asserts`: an assertion stands in it, perhaps in a test that
+    the patterns do not see."""
 
     __test__ = False
 
     tests: tuple[DeclaredTest, ...] = ()
     by_syntax: bool = False
+    asserts: bool = False
 
     @property
     def compares(self) -> bool:

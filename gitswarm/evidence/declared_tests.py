@@ -28,6 +28,7 @@ TEXT_CHARS = 2_000_000
 _MOST_TESTS = 20_000
 _MOST_BLOCKS = 100
 _BODY_CHARS = 100_000
+_COMMENTS = ("//", "/*", "*", "#")
 
 
 def read_tests(path: str, text: str | None, *, reported: bool = False) -> TestSource:
@@ -42,7 +43,12 @@ def read_tests(path: str, text: str | None, *, reported: bool = False) -> TestSo
     text = text[:TEXT_CHARS]
     if suffix == "py" and (parsed := read_python(text)) is not None:
         return TestSource(parsed, by_syntax=True)
-    return TestSource(tuple(_declared(language, text)))
+    return TestSource(tuple(_declared(language, text)), asserts=_asserts(language, text))
+
+
+def _asserts(language: _Language, text: str) -> bool:
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith(_COMMENTS))
+    return any(re.search(language.compares, re.sub(language.void, "", line)) for line in lines)
 
 
 class _Language(Struct, frozen=True):
@@ -71,10 +77,12 @@ _QUOTED = r"(?P<quote>[\"'`])(?P<name>(?:\\.|(?!(?P=quote))[^\\\n]){0,500})(?P=q
 _LITERAL = r"(?:true|false|True|False|null|nil|None|-?[0-9.]{1,20}|\"[^\"\n]{0,80}\"|'[^'\n]{0,80}')"
 _OF_LITERALS = rf"\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)"
 
+_TABLE = r"(?:`[^`]{0,4000}`|\((?:(?!\n[ \t]*(?:test|it|describe)\b)[^`]){0,4000}?\)(?=\s?\(\s*[\"'`]))"
 _SCRIPT = _Language(
     case=(
         r"(?m)^[ \t]{0,80}(?:await )?(?P<mark>x|f)?(?:test|it)"
-        rf"(?P<how>(?:\.\w{{1,20}}(?:\([^\n]{{0,400}}?\))?){{0,4}})(?:<[^\n>]{{0,100}}>)?\s?\(\s*{_QUOTED}"
+        rf"(?P<how>(?:\.\w{{1,20}}(?:\([^\n]{{0,400}}?\))?){{0,4}}(?>\.\w{{1,20}}\s?{_TABLE})?)"
+        rf"(?:<[^\n>]{{0,100}}>)?\s?\(\s*{_QUOTED}"
     ),
     compares=r"\bexpect\w*\s*[.(]|\bassert\w*\s*[.(]|\.should\b|\bt\.(?:is|not|true|false|ok|equal|deepEqual|like|throws|same|match|fail)\w*\(",
     void=rf"\bexpect\(\s*{_LITERAL}\s*\)(?:\.not)?\.\w{{1,30}}\(\s*{_LITERAL}?\s*\)|\bassert(?:\.\w{{1,20}})?{_OF_LITERALS}",
@@ -102,17 +110,21 @@ _RUST = _Language(
     void=rf"\bassert\w*!{_OF_LITERALS}",
     skips=r"#\[ignore\b",
 )
+_TEXT = r"\"(?:\\.|[^\"\\\n]){0,1000}+\""
+_ARGUMENTS = rf"\((?:[^()\"]|{_TEXT}|\((?:[^()\"]|{_TEXT}){{0,400}}+\)){{0,400}}+\)"
 _JVM = _Language(
     case=(
         rf"(?m)^{BEGINS_CASE['java']}"
-        r"(?P<mark>[^{;]{0,600}?)(?<![@\w])(?P<name>[A-Za-z_$][\w$]{0,200}|`[^`\n]{1,200}`)\s*\("
+        rf"(?P<mark>(?:{_ARGUMENTS})?+(?:[^{{;@(]|@(?!Test\b)[\w.:]++(?:{_ARGUMENTS})?+){{0,600}}?)"
+        r"(?<![@\w])(?P<name>[A-Za-z_$][\w$]{0,200}|`[^`\n]{1,200}`)\s*\("
     ),
     compares=r"\b(?:assert|verify|expect|should|fail|check)\w*\s*[({.]|\bexpected\s*=|\bshould\w*\b|\bthen\w*\(",
     void=rf"\bassert\w*{_OF_LITERALS}",
     skips=r"@(?:Disabled|Ignore)\b",
 )
+_ATTRIBUTE = rf"(?:[^\[\]\"]|{_TEXT}|\[[^\[\]\"]{{0,100}}+\]){{0,400}}+\]"
 _DOTNET = _Language(
-    case=rf"(?m)^{BEGINS_CASE['cs']}(?P<mark>[^{{;]{{0,600}}?)\b{_NAME}\s*\(",
+    case=rf"(?m)^{BEGINS_CASE['cs']}(?P<mark>{_ATTRIBUTE}(?:[^{{;(\[]|\[{_ATTRIBUTE}){{0,600}}?)\b{_NAME}\s*\(",
     compares=r"\bAssert\w*\.|\bShould\w*|\bVerify\w*\(|\bExpect\w*\(",
     void=rf"\bAssert\.\w{{1,30}}{_OF_LITERALS}",
     skips=r"\bSkip\s*=|\[Ignore\b|\bAssert\.(?:Skip|Ignore|Inconclusive)\(",

@@ -50,6 +50,11 @@ class FileTests(Struct, frozen=True):
         can_have = self.is_test or role_of(path) in {"mixed", "harness"} or path.endswith(".rs")
         return bool(self.before.tests) and not (self.change.after is not None and can_have)
 
+    @property
+    def is_silenced(self) -> bool:
+        """No assertion is left in it."""
+        return not self.is_gone and self.before.compares and not (self.after.compares or self.after.asserts)
+
 
 class FollowedTest(Struct, frozen=True):
     """A test before the change, and what stands for it after; `after` None: nothing. `is_kept`: that does and expects
@@ -252,9 +257,7 @@ def judge_change(
     """
     found = read_changes(changes, untouched=untouched)
     gone = {each.old_path for each in found.files if each.is_gone}
-    silent = {
-        each.old_path for each in found.files if not each.is_gone and each.before.compares and not each.after.compares
-    }
+    silent = {each.old_path for each in found.files if each.is_silenced}
     lost = [test for test in found.followed if test.after is None]
     declared = [test for test in lost if is_declared(test.name, removed)]
     undeclared = [test for test in lost if test not in declared]

@@ -317,6 +317,29 @@ OTHERS: list[tuple[str, str, list[tuple[str, bool, str]]]] = [
 ]
 
 
+TABLES = [
+    (
+        "ATest.java",
+        (
+            '  @ParameterizedTest(name = "{0} (x)")\n  @ValueSource(ints = {1, 2})\n'
+            "  void adds(int n) {\n    assertEquals(3, f(n));\n  }\n"
+        ),
+    ),
+    (
+        "ATests.cs",
+        "  [Theory]\n  [InlineData(new[] { 1 })]\n  public void adds(int[] n) { Assert.Equal(3, F(n)); }\n",
+    ),
+    ("a.test.js", "test.each([\n  ['f(1)', 2],\n])('adds', (a, b) => { expect(f(a)).toBe(b); });\n"),
+    ("a.test.js", "test.each`\n  a | b\n  ${1} | ${2}\n`('adds', ({ a, b }) => { expect(f(a)).toBe(b); });\n"),
+    ("a.test.js", "test.skipIf(isWindows())('adds', () => { expect(f(1)).toBe(2); });\n"),
+]
+
+
+@table(("path", "text"), TABLES)
+def test_a_test_of_a_table_has_its_own_name(path: str, text: str) -> None:
+    assert [(test.name, test.compares) for test in read_tests(path, text).tests] == [("adds", True)]
+
+
 UNMARKED = [
     ("a.test.js", "test('pages', async () => { expect(await items.find().skip(10)).toEqual([1]); });"),
     ("a.test.js", "test('uses stream.skip', () => { expect(f()).toBe(1); });"),
@@ -425,6 +448,10 @@ LARGE = {
     "tests/test_a.py": "def test_a(: x\n",
     "a_test.go": "func TestA() {",
     "b.test.js": "\ndescribe.skip('a'",
+    "c.test.js": "\ntest.each(",
+    "ATest.java": "\n@Test",
+    "BTest.java": "\n@Test " + "@abcdefgh(" * 100,
+    "ATests.cs": "\n[Fact]" + "[a]" * 300,
 }
 
 

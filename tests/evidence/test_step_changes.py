@@ -30,6 +30,11 @@ DISHONEST: list[Row] = [
         [(DELETED, True, (f"{A}::test_one", f"{A}::test_two"))],
     ),
     (
+        "the only assertion of a script is commented out",
+        [TextChange("a.test.js", SCRIPT, "it('adds', () => {\n  // expect(f()).toBe(1)\n})\n")],
+        [(WEAKENED, True, ("a.test.js::adds",))],
+    ),
+    (
         "of a deleted file one test is moved",
         [TextChange(A, BOTH, None), TextChange(B, None, ONE)],
         [(DELETED, True, (f"{A}::test_two",))],
@@ -148,6 +153,11 @@ WARNED: list[Row] = [
         "a skip for one platform",
         [TextChange(A, ONE, ONE.replace("def", "@pytest.mark.skipif(sys.platform == 'win32', reason='x')\ndef"))],
         [(WEAKENED, False, (f"{A}::test_one",))],
+    ),
+    (
+        "a test whose title is a variable by now",
+        [TextChange("a.test.js", SCRIPT, "for (const c of cases) it(c.name, () => { expect(f(c)).toBe(1) })\n")],
+        [(DELETED, False, ("a.test.js::adds",))],
     ),
     (
         "a name that pytest does not collect",

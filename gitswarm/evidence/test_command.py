@@ -69,7 +69,14 @@ _NPM_ALIASES = {"t": "test", "tst": "test"}
 
 _MOST_TESTS = 200
 _MOST_CHARS = 60_000  # a program's arguments have their limits; Linux allows 128 KiB for one of them
-_GO_VALUES = frozenset({"-run", "-skip", "-list", "-bench", "-fuzz"})
+_GO_SELECTIONS = frozenset({"-run", "-skip", "-list", "-bench", "-fuzz"})
+_GO_SWITCHES = frozenset(
+    words("""
+        -a -asan -benchmem -c -cover -failfast -fullpath -i -json -linkshared -modcacherw -msan -n -race -short
+        -trimpath -v -work -x
+    """)
+)
+"""Options of `go test` that take no word behind them as their value."""
 
 
 class TestCommand(Struct, frozen=True):
@@ -244,8 +251,9 @@ def _go(given: Sequence[str], cases: Sequence[CaseResult]) -> list[str] | None:
     tests = "|".join(sorted({test for _, test, _ in found}))
     options: list[str] = []
     for word, before in zip(given, ("", *given[:-1]), strict=True):
-        is_package = not word.startswith("-") and ("/" in word or word in {".", "..."})
-        if not (is_package or word.split("=", 1)[0] in _GO_VALUES or before in _GO_VALUES):
+        is_value = before.startswith("-") and "=" not in before and before not in _GO_SWITCHES
+        is_package = not word.startswith("-") and not is_value
+        if not (is_package or word.split("=", 1)[0] in _GO_SELECTIONS or before in _GO_SELECTIONS):
             options.append(word)
     return [*options, "-count=1", "-run", f"^(?:{tests})$", *packages]
 

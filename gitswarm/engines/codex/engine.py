@@ -224,7 +224,7 @@ def _ask_for_handoff(turns: _Turns, session: CodexSession) -> Handoff | str:
     """What it hands over, or why there is nothing."""
     session.is_handing_over = True
     options = ("--output-schema", str(turns.folder / _SCHEMA))
-    limits, prompt, text = SessionLimits.within(FINALIZE_S), FINALIZE, session.text
+    limits, prompt, text = SessionLimits.within(FINALIZE_S, turns.request.ended), FINALIZE, session.text
     found: Handoff | str = ""
     for _time in range(_FINALIZE_TIMES):
         session.recorder.note("user", prompt)

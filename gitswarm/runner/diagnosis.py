@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -155,7 +157,7 @@ def _guard(repository: Repository) -> Iterator[Diagnosis]:
     for path in dead:
         name = os.path.relpath(path, repository.main_folder)
         what = f"{name} is a push guard whose git-swarm is gone"
-        yield Diagnosis("guard", "problem", what, f"rm {name}", lambda gone=path: put(gone, None))  # type: ignore[misc]
+        yield Diagnosis("guard", "problem", what, f"rm {shlex.quote(str(path))}", lambda gone=path: put(gone, None))  # type: ignore[misc]
     if not dead:
         yield Diagnosis(
             "guard", "note", "not installed: your own pushes of a run's work are not stopped", "git swarm init"
@@ -205,10 +207,11 @@ def _locks(repository: Repository) -> Iterator[Diagnosis]:
     oldest = time.time() - _STALE_LOCK_S
     for pattern in _LOCKS:
         for path in sorted(repository.common_dir.glob(pattern)):
-            if path.lstat().st_mtime < oldest:
-                name = os.path.relpath(path, repository.main_folder)
-                what = f"{name} has kept git from writing for over {_STALE_LOCK_S // 60} minutes"
-                yield Diagnosis("lock", "problem", what, f"rm {name}   (when no git runs)")
+            with suppress(FileNotFoundError):  # its git is done just now
+                if path.lstat().st_mtime < oldest:
+                    name = os.path.relpath(path, repository.main_folder)
+                    what = f"{name} has kept git from writing for over {_STALE_LOCK_S // 60} minutes"
+                    yield Diagnosis("lock", "problem", what, f"rm {shlex.quote(str(path))}   (when no git runs)")
 
 
 def _kept(repository: Repository) -> Iterator[Diagnosis]:

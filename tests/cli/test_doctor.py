@@ -123,7 +123,7 @@ def test_a_guard_that_nothing_stands_behind(project: Project) -> None:
     as_lefthook(project)
     (project.root / ".git/swarm/init.json").unlink()
     dead = hooks_of(project) / "pre-push.old"
-    assert problems(project) == [("guard", "rm .git/hooks/pre-push.old")]
+    assert problems(project) == [("guard", f"rm {project.root}/.git/hooks/pre-push.old")]
     assert problems(project, "--fix") == []
     assert not dead.exists()
     assert (hooks_of(project) / "pre-push").exists()
@@ -166,7 +166,7 @@ def test_a_lock_of_git_is_for_a_person_to_remove(project: Project) -> None:
     lock = project.root / ".git" / "config.lock"
     lock.touch()
     aged(lock)
-    assert problems(project, "--fix") == [("lock", "rm .git/config.lock   (when no git runs)")]
+    assert problems(project, "--fix") == [("lock", f"rm {project.root}/.git/config.lock   (when no git runs)")]
     assert lock.exists()
 
 

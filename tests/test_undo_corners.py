@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gitswarm.git.repository import open_repository
+from gitswarm.ledger import rescue, state
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.runner.run_processes import Request, Requests
 from tests.conftest import Project
 from tests.faults import Server
 from tests.in_process import Answer
@@ -251,3 +257,32 @@ def test_a_discarded_run_comes_back_with_uncommitted_and_ignored_files(three: Pr
     assert three.git("status", "--porcelain", cwd=worktree) == "?? local.cfg\n?? new.txt"
     (worktree / "new.txt").unlink()
     swarm(three, "discard", worktree.name)
+
+
+def test_two_who_ask_at_once_for_the_end_of_a_run_both_succeed(project: Project) -> None:
+    requests = Requests(open_repository(project.root, project.env), RunLayout("run-20260101-000000-000000"))
+    with ThreadPoolExecutor(2) as pool:
+        for asked in [pool.submit(requests.put, Request(kind="stop", reason="x")) for _ in range(1_000)]:
+            asked.result()
+    assert requests.read() == Request(kind="stop", reason="x")
+    assert [path.suffix for path in (project.root / ".git/swarm/requests").iterdir()] == [".json"]
+
+
+def test_each_commit_is_read_once_however_much_was_set_aside(three: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, run = three, three.start(SCRIPT, flow="three")
+    layout, repository = RunLayout(run), open_repository(project.root, project.env)
+    tip = project.git("rev-parse", layout.branch)
+    for number in range(1, 10):
+        aside = project.git("commit-tree", f"{tip}^{{tree}}", "-p", tip, "-m", "work")
+        project.git("update-ref", f"{layout.rollback_prefix}{number}", aside)
+    read: list[str] = []
+    first_parents = state.first_parents
+
+    def counted(*asked: Any) -> Iterator[Any]:
+        for commit, message in first_parents(*asked):
+            read.append(commit.id)
+            yield commit, message
+
+    monkeypatch.setattr(rescue, "first_parents", counted)
+    assert rescue.find_orphaned_commits(repository, layout, tip) is None
+    assert len(set(read)) + 9 == len(read)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -60,7 +60,7 @@ def rescue_branch(repository: Repository, text: str) -> RunLayout | None:
     if len(lost) != 1:
         return None
     layout = lost[0]
-    tip = _newest(repository, layout, _kept(repository, layout))
+    tip = _newest(repository, layout, _kept(repository, layout, set()))
     if tip is None:
         return None
     old = repository.refs.read(layout.branch)
@@ -84,8 +84,7 @@ def find_orphaned_commits(repository: Repository, layout: RunLayout, tip: str) -
 
     :param tip: the newest commit on the branch that reads as the run's own.
     """
-    reachable = _chain(repository, layout, tip) | _kept(repository, layout)
-    newest = _newest(repository, layout, reachable)
+    newest = _newest(repository, layout, _kept(repository, layout, _chain(repository, layout, tip)))
     if newest is None:
         return None
     commits = _chain(repository, layout, newest)
@@ -106,20 +105,22 @@ def _newest(repository: Repository, layout: RunLayout, known: set[str]) -> str |
     return max(ends, key=repository.objects.when, default=None)
 
 
-def _kept(repository: Repository, layout: RunLayout) -> set[str]:
-    """Commits that were set aside: not where the run stands."""
-    found: set[str] = set()
+def _kept(repository: Repository, layout: RunLayout, known: set[str]) -> set[str]:
+    """The `known` commits and those that were set aside: not where the run stands."""
     for name in repository.refs.list(layout.rollback_prefix):
         kept = repository.refs.read(name)
         for parent in repository.objects.commit(kept).parents[:1] if kept else ():
-            found |= _chain(repository, layout, parent) - found
-    return found
+            known |= _chain(repository, layout, parent, known)
+    return known
 
 
-def _chain(repository: Repository, layout: RunLayout, tip: str | None) -> set[str]:
-    """The run's commits from `tip` down to its first one, by first parents; those that others put on top left out."""
+def _chain(repository: Repository, layout: RunLayout, tip: str | None, known: Container[str] = ()) -> set[str]:
+    """The run's commits from `tip` down to its first one, or one that is `known`, by first parents; those that others
+    put on top left out."""
     found: set[str] = set()
     for commit, message in first_parents(repository, tip):
+        if commit.id in known:
+            break
         if message is not None and _is_own(layout, message):
             found.add(commit.id)
             if message.trailers.get("Swarm-Kind") == Kind.RUN:

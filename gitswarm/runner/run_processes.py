@@ -83,7 +83,7 @@ class Requests:
 
     def put(self, request: Request) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        staged = self._path.with_suffix(".tmp")
+        staged = self._path.with_suffix(f".{os.urandom(4).hex()}.tmp")  # two may ask at once
         staged.write_bytes(request.to_json())
         staged.replace(self._path)
 

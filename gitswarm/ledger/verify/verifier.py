@@ -223,7 +223,7 @@ class _Verification(Struct):
         found: set[str] = set()
         for name in refs.list(self.layout.rollback_prefix):
             cursor = refs.read(name)
-            while cursor is not None and cursor not in known | found:
+            while cursor is not None and cursor not in known and cursor not in found:
                 found.add(cursor)
                 try:
                     parents = objects.commit(cursor).parents

@@ -64,6 +64,8 @@ def approve(
     """Approve or reject the current code of a run; only approved code lands."""
     if reject and not message.strip():
         raise UsageError("--reject needs a reason", hint="git swarm approve --reject -m 'why'")
+    if reject and accept:
+        raise UsageError("--accept is for an approval, not for --reject", hint="git swarm approve --reject -m 'why'")
     repository = repository_here()
     refuse_agent(os.environ, "approve", repository.common_dir)
     layout = find_run(repository, run)

@@ -199,6 +199,9 @@ def rollback(
     layout = find_run(repository, run)
     if undo == (step is not None):
         raise UsageError("give a step, or --undo", hint=f"git swarm log {layout.run_id}")
+    if undo and dry_run:
+        again = f"git swarm rollback --undo --run {layout.run_id}   (a rollback undoes that again)"
+        raise UsageError("--dry-run is for a step: --undo has none", hint=again)
     with open_run(repository, layout, quiet_context(repository, layout)) as opened:
         if undo:
             back = undo_rollback(opened.session, opened.state)

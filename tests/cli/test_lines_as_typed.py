@@ -59,6 +59,19 @@ def test_a_dry_run_of_a_rollback_is_one_that_was_asked_for(project: Project) -> 
     assert [(each["dry_run"], each["kept"]) for each in (nothing, asked)] == [(False, None), (True, None)]
 
 
+def test_a_rejection_accepts_nothing(made: Project) -> None:
+    assert ask(made, "approve", "--reject", "-m", "no", "--accept", "X=why").code == 2
+
+
+def test_no_dry_run_undoes_a_rollback(project: Project) -> None:
+    project.commit({".swarm/flows/two.yaml": FLOW})
+    project.start(SCRIPT, flow="two")
+    project.swarm("rollback", "s1")
+    before = project.git("for-each-ref")
+    assert ask(project, "rollback", "--undo", "--dry-run").code == 2
+    assert project.git("for-each-ref") == before
+
+
 def test_what_would_land_lands_by_the_line_below_it(project: Project) -> None:
     project.commit({".swarm/flows/two.yaml": FLOW})
     run = project.start(SCRIPT, "--allow-stub", flow="two")

@@ -171,6 +171,14 @@ def test_a_worker_with_another_version_is_refused() -> None:
     assert f"pip install 'git-swarm[fleet]=={worker.version_here()}'" in refused.value.hint
 
 
+@pytest.mark.parametrize("command", ["run", "submit --on slurm --print"])
+@pytest.mark.parametrize("option", ["--mode cli", "--flow build", "--autopilot"])
+def test_options_of_entries_are_refused_beside_runs(project: Project, command: str, option: str) -> None:
+    refused = ask(project, "fleet", *command.split(), "2aa18a", *option.split())
+    assert refused.code == 2
+    assert refused.stderr.splitlines()[-1].endswith("2aa18a")
+
+
 def test_an_entry_is_the_same_by_what_it_says(tmp_path: Path) -> None:
     file = tmp_path / "issues"
     file.write_text('a\n\n# no\na\n{"flow": "build", "task": "a"}\n{"task": "a", "max_cost": 1}\n', encoding="utf-8")

@@ -21,7 +21,6 @@ from msgspec import Struct
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, out, out_lines, out_verbatim, plural
 from gitswarm.cli.fleet.dispatching import bring_to_hub
-from gitswarm.cli.fleet.entry_file import StartOptions
 from gitswarm.cli.fleet.fleet_run import (
     AllowStubFlag,
     AutopilotFlag,
@@ -37,8 +36,9 @@ from gitswarm.cli.fleet.fleet_run import (
     fleet_jobs,
     planned_entries,
     refuse_both,
+    usual_options,
 )
-from gitswarm.cli.fleet.fleet_status import DEFAULT_FLOW, FlowOption, IssuesOption
+from gitswarm.cli.fleet.fleet_status import FlowOption, IssuesOption
 from gitswarm.cli.invocation import repository_here
 from gitswarm.cli.run_execution import EXIT_CODES, log_of
 from gitswarm.errors import FencedError, SwarmError, UsageError
@@ -216,7 +216,7 @@ def submit(
     refuse_both(runs, issues, again)
     refuse_unready(on, image, secret, is_given=not print_only)
     options = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
-    usual = StartOptions(None, flow or DEFAULT_FLOW, *options)  # as its fields come
+    usual = usual_options(runs, flow, options, again)
     repository = repository_here()
     refuse_agent(os.environ, "fleet submit", repository.common_dir)
     entries = planned_entries(repository, issues, usual)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -111,7 +112,7 @@ def run(
     if scheduler is not None:
         checked_tls(scheduler, tls, "git swarm fleet run --scheduler ")
     options = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
-    usual = StartOptions(None, flow or DEFAULT_FLOW, *options)  # as its fields come
+    usual = usual_options(runs, flow, options, "git swarm fleet run")
     rooms = _rooms(at_once or ())
     limit = budget_of_options(max_cost, None, None).get("cost_usd")
     repository = repository_here()
@@ -159,6 +160,22 @@ def refuse_both(runs: Sequence[str] | None, issues: str | None, command: str) ->
     if bool(runs) == bool(issues):
         hint = f"{command} --issues FILE   (or: {command} RUN…)"
         raise UsageError("name a file with entries, or runs", hint=hint)
+
+
+def usual_options(
+    runs: Sequence[str] | None, flow: str | None, options: Sequence[object], command: str
+) -> StartOptions:
+    """What the command line says for all entries.
+
+    :param options: as the fields of `StartOptions` come, behind the flow.
+    :raises UsageError: it says something about runs, which have what they were begun with.
+    """
+    if runs and (flow is not None or any(options)):
+        raise UsageError(
+            "runs have the flow, engine and mode that they were begun with: such options are for entries",
+            hint=shlex.join([*command.split(), *runs]),
+        )
+    return StartOptions(None, flow or DEFAULT_FLOW, *options)  # type: ignore[arg-type]
 
 
 def planned_entries(repository: Repository, issues: str | None, usual: StartOptions) -> list[FleetEntry]:

@@ -164,7 +164,7 @@ def read_text(path: str, again: str = "", errors: str = "strict") -> str:
         saved = f"iconv -f latin1 -t utf-8 {shlex.quote(path)}   (how it reads if it is Latin-1)"
         raise NotFoundError(f"{path}:{line}: not UTF-8 text", hint=saved) from error
     except OSError as error:
-        raise NotFoundError(f"{path}: cannot be read: {error}", hint=f"ls -l {path}") from error
+        raise NotFoundError(f"{path}: cannot be read: {error}", hint=f"ls -l {shlex.quote(path)}") from error
 
 
 def _missing(path: Path) -> str:

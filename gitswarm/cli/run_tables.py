@@ -188,7 +188,7 @@ def _wanted(run: str | None, since: str | None) -> list[str] | None:
     if since is None:
         return None
     layouts = [source.layout for source in sources(repository).values()]
-    return [layout.run_id for layout in not_older(repository, layouts, since)]
+    return [layout.run_id for layout in not_older(repository, layouts, since, "stats")]
 
 
 def _show_statistics(ask: Ask, count: int) -> None:

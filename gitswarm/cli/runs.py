@@ -302,9 +302,12 @@ _TIME_NAMES = (
 )
 
 
-def not_older(repository: RepositoryReader, runs: list[RunLayout], since: str | None) -> list[RunLayout]:
+def not_older(
+    repository: RepositoryReader, runs: list[RunLayout], since: str | None, command: str = "list"
+) -> list[RunLayout]:
     """Runs that were created since then; None: all.
 
+    :param command: the one to type with another time.
     :raises UsageError: git does not understand it as a time.
     """
     if since is None:
@@ -313,7 +316,7 @@ def not_older(repository: RepositoryReader, runs: list[RunLayout], since: str | 
     if short:
         oldest = time.time() - int(short[1]) * _UNITS.get(short[2], 1)
     elif not _is_time(since):
-        hint = "git swarm list --since 3d   (or 12h, yesterday, '2 weeks ago', 2026-11-20)"
+        hint = f"git swarm {command} --since 3d   (or 12h, yesterday, '2 weeks ago', 2026-11-20)"
         raise UsageError(f"--since {since}: not a time that git understands", hint=hint)
     else:
         answer = repository.git.output("rev-parse", f"--since={since}").decode()

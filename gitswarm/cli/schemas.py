@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -67,6 +68,12 @@ def schema_text(name: str) -> str:
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
+def _nearest(folder: Path) -> str:
+    """The folder, or the nearest above it that there is, as a shell reads it."""
+    there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
+    return shlex.quote(str(there))
+
+
 def schemas(
     folder: Annotated[Path, Argument(help="Where the files go.")],
 ) -> None:
@@ -76,6 +83,8 @@ def schemas(
         for name in SCHEMAS:
             (folder / f"{name}.json").write_text(schema_text(name), encoding="utf-8")
     except OSError as error:
-        raise NotFoundError(f"{folder}: cannot be written: {error.strerror}", hint=f"ls -ld {folder}") from error
+        raise NotFoundError(
+            f"{folder}: cannot be written: {error.strerror}", hint=f"ls -ld {_nearest(folder)}"
+        ) from error
     out(f"{len(SCHEMAS)} schemas in {folder}")
     out("in a flow's first line: # yaml-language-server: $schema=PATH/flow.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,18 @@ def test_a_dry_run_of_a_rollback_is_one_that_was_asked_for(project: Project) -> 
     project.start(SCRIPT, "--allow-stub", flow="two")
     nothing, asked = project.json("rollback", "s2"), project.json("rollback", "s1", "--dry-run")
     assert [(each["dry_run"], each["kept"]) for each in (nothing, asked)] == [(False, None), (True, None)]
+
+
+def test_another_time_is_typed_with_the_same_command(made: Project) -> None:
+    for command in ("list", "stats"):
+        assert f"hint: git swarm {command} --since 3d " in ask(made, command, "--since", "someday").stderr
+
+
+def test_what_is_in_the_way_of_a_folder_can_be_looked_at(made: Project) -> None:
+    (made.root / "a file").touch()
+    hint = ask(made, "schemas", "a file/x").stderr.splitlines()[-1]
+    assert hint.startswith("hint: ls -ld ")
+    assert Path(made.root, shlex.split(hint)[-1]).exists()
 
 
 def test_a_rejection_accepts_nothing(made: Project) -> None:

@@ -21,6 +21,9 @@ Value = TypeVar("Value")
 
 _FACT_COLUMNS = 300
 
+MAY_HAVE_TITLES = (".java", ".kt", ".groovy", ".cs")
+"""Files whose tests a report may call by a title that is no name of theirs: `@DisplayName("adds two numbers")`."""
+
 Missing = Literal["not needed", "not possible", "setup failed", "no time", "far longer"]
 """Why a run was not made. `not possible`: the runner takes no files, or the base could not be set up. `setup failed`:
 the new code cannot be, with whatever harness. `far longer`: it was still going after three times as long as the tests

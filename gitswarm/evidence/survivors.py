@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from gitswarm.evidence.declarations import DeclaredTest, TextChange, go_parts, own_name, path_within
 from gitswarm.evidence.source_text import changed_definitions
 from gitswarm.evidence.suite_run import (
+    MAY_HAVE_TITLES,
     ComparisonIndex,
     declared_name,
     finding,
@@ -151,7 +152,8 @@ def _did_not_run(judged: ComparisonIndex, case: CaseResult) -> bool:
 
 def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult], *, is_red: bool) -> Iterator[ProofFinding]:
     counts = _TestCounts(judged)
-    reshaped = [case for case in lost if _is_reshaped(judged, case, counts) or _is_as_many(judged, case, counts)]
+    ways = (_is_reshaped, _is_as_many, _may_have_title)
+    reshaped = [case for case in lost if any(way(judged, case, counts) for way in ways)]
     reshaped += _moved_examples(judged, (case for case in lost if case not in reshaped))
     renamed = {case.name for case in reshaped}
     left = [case for case in lost if case.name not in renamed]
@@ -208,6 +210,14 @@ def _is_as_many(judged: ComparisonIndex, case: CaseResult, counts: _TestCounts) 
     changed = {each.former_path for each in judged.proof.changes}
     untouched = where not in changed if where else not judged.changes.files
     return untouched and not judged.changes.harness and counts.after[where] >= counts.before[where]
+
+
+def _may_have_title(judged: ComparisonIndex, case: CaseResult, counts: _TestCounts) -> bool:
+    """Its declaration is there and compares, and as many tests are executed: the report may call it by a title."""
+    test, where = judged.followed(case), place(case)
+    if test is None or test.after is None or not test.new_path.endswith(MAY_HAVE_TITLES):
+        return False
+    return test.after.compares and not test.after.mark and counts.after[where] >= counts.before[where]
 
 
 def _executed(cases: Collection[CaseResult]) -> Counter[str]:

@@ -22,6 +22,8 @@ BOTH = f"{ONE}\n{TWO}"
 MERGED = "@pytest.mark.parametrize('x', [1, 2])\ndef test_all(x):\n    assert f(x) == x\n"
 SRC = TextChange("src/shop.py", "def one(): ...\n", "def one(): return 1\n")
 GREEN = ran({f"{A}::test_one": ".", f"{A}::test_two": "."})
+JUNIT = "class ATest {\n  @Test\n  void adds() { assertEquals(3, f(1, 2)); }\n}\n"
+TITLED = '@Test\n  @DisplayName("adds two numbers")\n  void addsTwo() { assertEquals(2, f(1, 1)); }'
 ONLY_ONE = ran({f"{A}::test_one": "."})
 OLD_GREEN = results({f"{A}::test_one": ".", f"{A}::test_two": "."})
 OLD_RED = results({f"{A}::test_one": "F", f"{A}::test_two": "."})
@@ -178,6 +180,14 @@ DISHONEST: dict[str, tuple[SuiteRuns, list[str]]] = {
             OLD_GREEN,
             changes=[TextChange(A, BOTH, ONE), SRC],
             removed=[RemovedTest(name="test_two", why="obsolete")],
+        ),
+        ["tests_deleted!"],
+    ),
+    "a test of JUnit without its annotation": (
+        SuiteRuns(
+            ran({"ATest.other": "."}),
+            ran({"ATest.adds": "."}),
+            changes=[TextChange("ATest.java", JUNIT, JUNIT.replace("@Test", ""))],
         ),
         ["tests_deleted!"],
     ),
@@ -518,6 +528,26 @@ HONEST: dict[str, tuple[SuiteRuns, list[str], bool | None]] = {
     "end-to-end tests that the command does not run": (
         SuiteRuns(ONLY_ONE, changes=[TextChange("e2e/test_login.py", None, TWO)]),
         ["new_tests_not_run"],
+        True,
+    ),
+    "a test of JUnit with a title of its own": (
+        SuiteRuns(
+            ran({"ATest.adds": ".", "ATest.adds two numbers": "."}),
+            ran({"ATest.adds": "."}),
+            changes=[TextChange("ATest.java", JUNIT, JUNIT.replace("}\n}", f"}}\n  {TITLED}\n}}"))],
+        ),
+        ["new_tests_not_run"],
+        True,
+    ),
+    "a test of JUnit gets a title": (
+        SuiteRuns(
+            ran({"ATest.adds two numbers": "."}),
+            ran({"ATest.adds": "."}),
+            changes=[
+                TextChange("ATest.java", JUNIT, JUNIT.replace("@Test", '@Test @DisplayName("adds two numbers")'))
+            ],
+        ),
+        ["tests_reshaped"],
         True,
     ),
     "a helper that is called as a test is": (

@@ -17,6 +17,8 @@ EDITING_TOOLS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "Delete
 _OPERATOR = lazy_re(r"&&|\|\||[;|\n]")
 _REDIRECTION = lazy_re(r"[0-9&]?>{1,2}\s*&?[\w./-]+")
 _BEFORE_PROGRAM = lazy_re(r"(?:^|[;&|(\n]) *(?:\w+=\S* +|(?:env|time|nice|timeout \S+) +)*$")
+_ASSIGNMENT = lazy_re(r"[A-Za-z_]\w*=")
+_AROUND = frozenset({"timeout", "time", "nice", "nohup", "exec", "command", "then", "do", "if"})
 _NARROWING = frozenset({"-k", "-m", "-t", "-run", "--lf", "--last-failed", "--grep", "--testNamePattern"})
 
 
@@ -71,7 +73,7 @@ def _find(line: str, command: str) -> tuple[str, bool] | None:
             return rest, any(map(_narrows, _words(_OPERATOR.split(rest)[0])))
     runner = read_command(wanted, {})
     for words, behind in _simple_commands(line):
-        given = read_command(words, {})
+        given = read_command(_from_program(words), {})
         if runner is not None and given is not None and given.runner == runner.runner:
             more = [word for word in given.arguments if word not in runner.arguments]
             return behind, any(map(_narrows, more))
@@ -86,6 +88,18 @@ def _simple_commands(line: str) -> Iterator[tuple[list[str], str]]:
         if words:
             yield words, line[end:]
         start = end
+
+
+def _from_program(words: Sequence[str]) -> Sequence[str]:
+    """Without the variables that are set for a program, and what only bounds it or stands before it in a loop."""
+    at = 0
+    while at < len(words) and (_ASSIGNMENT.match(words[at]) or words[at] in _AROUND):
+        if words[at] == "timeout":
+            at += 1
+            while at < len(words) and words[at].startswith("-"):
+                at += 1 + (words[at] in ("-k", "-s"))
+        at += 1
+    return words[at:]
 
 
 def _words(text: str) -> list[str]:

@@ -174,7 +174,8 @@ def in_the_way(repository: Repository, checkout: Checkout, paths: Sequence[str])
         "--ignore-submodules=none",
     )
     entries = [(entry[:2] in (b"??", b"!!"), os.fsdecode(entry[3:])) for entry in listed.split(b"\0") if entry]
-    found = [(path, *entry) for path in paths for entry in entries if _collide(checkout.path, path, entry[1])]
+    near = _Near([name for _is_untracked, name in entries])
+    found = [(path, *entries[number]) for path in paths for number in near.to(path, checkout.path)]
     return InTheWay(
         paths=tuple(dict.fromkeys(path for path, _is_untracked, _name in found)),
         untracked=tuple(
@@ -186,12 +187,33 @@ def in_the_way(repository: Repository, checkout: Checkout, paths: Sequence[str])
     )
 
 
-def _collide(root: Path, path: str, dirty: str) -> bool:
-    """Whether writing `path` would touch what lies at `dirty`; a folder of untracked files ends with a slash."""
-    if dirty.endswith("/") and path.startswith(dirty):
-        return os.path.lexists(root / path)
-    name = dirty.rstrip("/")
-    return path == name or path.startswith(f"{name}/") or name.startswith(f"{path}/")
+class _Near:
+    """Names that git lists as not committed, found by a path that a landing writes; a folder of untracked files ends
+    with a slash."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._at: dict[str, list[int]] = {}
+        self._below: dict[str, list[int]] = {}
+        for number, name in enumerate(names):
+            self._at.setdefault(name.rstrip("/"), []).append(number)
+            for folder in _folders(name.rstrip("/")):
+                self._below.setdefault(folder, []).append(number)
+
+    def to(self, path: str, root: Path) -> Iterator[int]:
+        """Numbers of those that writing `path` would touch."""
+        above = [number for folder in _folders(path) for number in self._at.get(folder, ())]
+        for number in sorted({*above, *self._at.get(path, ()), *self._below.get(path, ())}):
+            is_inside = self._names[number].endswith("/") and path.startswith(self._names[number])
+            if not is_inside or os.path.lexists(root / path):
+                yield number
+
+
+def _folders(path: str) -> Iterator[str]:
+    """Every folder on the way to a path."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def fast_forward(repository: Repository, checkout: Checkout, commit: str) -> str | None:

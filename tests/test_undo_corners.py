@@ -286,3 +286,17 @@ def test_each_commit_is_read_once_however_much_was_set_aside(three: Project, mon
     monkeypatch.setattr(rescue, "first_parents", counted)
     assert rescue.find_orphaned_commits(repository, layout, tip) is None
     assert len(set(read)) + 9 == len(read)
+
+
+def test_a_discarded_run_comes_back_with_all_its_files_or_not_at_all(three: Project) -> None:
+    run = three.start(SCRIPT, flow="three")
+    path = three.worktree(run)
+    (path / "mine.ign").write_text("mine", encoding="utf-8")
+    three.swarm("discard", run)
+    (path / "new").mkdir(parents=True)
+    answer = ask(three, "discard", "--restore", run)
+    assert (answer.code, f"{path} is where its worktree was" in " ".join(answer.stderr.split())) == (1, True)
+    assert three.json("list") == []
+    path.rename(f"{path}.old")
+    three.swarm("discard", "--restore", run)
+    assert (path / "mine.ign").read_text(encoding="utf-8") == "mine"

@@ -217,9 +217,9 @@ def put_away(shadow: Shadow, folder: Path, locks: Locks) -> None:
 def bring_back(repository: Repository, branch: str, away: PutAway, locks: Locks) -> None:
     """The opposite of `put_away`. The files stay as they are; the index is that of the branch.
 
-    Does nothing when the files are gone, or when something lies where they were.
+    Does nothing when the files are gone.
     """
-    if not away.folder.is_dir() or away.path.exists() or find_shadow(repository, branch) is not None:
+    if not away.folder.is_dir() or find_shadow(repository, branch) is not None:
         return
     with locks.repository():
         shadow = _register(repository, branch, away.path, away.paths)

@@ -199,6 +199,7 @@ def restore_run(repository: Repository, text: str) -> RunLayout:
     """Brings a discarded run back, with all files of its worktree.
 
     :raises NotFoundError: none in the trash, or several.
+    :raises SwarmError: the run continued since, or something lies where its worktree was; nothing has changed.
     """
     found = [layout for layout in discarded_runs(repository) if text.removeprefix("shadow/") in layout.run_id]
     if len(found) != 1:
@@ -206,13 +207,16 @@ def restore_run(repository: Repository, text: str) -> RunLayout:
         raise NotFoundError(f"'{text}' is not one run in the trash ({known})", hint="git swarm discard --restore")
     layout = found[0]
     _refuse_living(repository, layout)
+    record = _read_record(repository, layout)
+    away = record.away if record is not None else None
+    if away is not None:
+        _refuse_occupied(repository, layout, away)
     prefix = f"{TRASH}{layout.run_id}/"
     for trash in repository.refs.list(prefix):
         name = f"refs/{trash.removeprefix(prefix)}"
         repository.refs.swap(name, repository.refs.read(name), repository.refs.read(trash), why="restored")
-    record = _read_record(repository, layout)
-    if record is not None and record.away is not None:
-        bring_back(repository, layout.branch, record.away, Locks(repository.common_dir))
+    if away is not None:
+        bring_back(repository, layout.branch, away, Locks(repository.common_dir))
     for trash in repository.refs.list(prefix):
         repository.refs.swap(trash, repository.refs.read(trash), None, why="restored")
     _record_path(repository, layout).unlink(missing_ok=True)
@@ -229,6 +233,16 @@ def _refuse_living(repository: Repository, layout: RunLayout) -> None:
     if here is not None and (owner is not None or here != repository.refs.read(_trash_name(layout, layout.branch))):
         what = "is being executed now" if owner is not None else "is here, and continued since it was discarded"
         raise SwarmError(f"{layout.run_id} {what}", hint=f"git swarm status {layout.run_id}")
+
+
+def _refuse_occupied(repository: Repository, layout: RunLayout, away: PutAway) -> None:
+    """
+    :raises SwarmError: the files of its worktree could not come back: `gc` would remove them.
+    """
+    if away.folder.is_dir() and away.path.exists() and find_shadow(repository, layout.branch) is None:
+        where = shlex.quote(str(away.path))
+        again = f"git swarm discard --restore {layout.run_id}"
+        raise SwarmError(f"{away.path} is where its worktree was", hint=f"mv {where} {where}.old && {again}")
 
 
 def purge(repository: Repository, before: datetime, *, dry_run: bool) -> list[str]:

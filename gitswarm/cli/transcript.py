@@ -53,9 +53,8 @@ def transcript(
     """Every message and tool call of a step."""
     opened = open_run(run)
     if prompt and (full or follow or as_json):
-        raise UsageError(
-            "--prompt stands alone", hint=f"git swarm transcript {step or ''} --prompt".replace("  ", " ")
-        )
+        again = " ".join(["git swarm transcript", *([step] if step else []), "--prompt --run", opened.layout.run_id])
+        raise UsageError("--prompt stands alone", hint=again)
     if follow:
         followed = _followed(opened, step)
         if full or as_json:

@@ -72,6 +72,13 @@ def test_what_is_in_the_way_of_a_folder_can_be_looked_at(made: Project) -> None:
     assert Path(made.root, shlex.split(hint)[-1]).exists()
 
 
+def test_the_prompt_alone_is_that_of_the_same_run(project: Project) -> None:
+    project.commit({".swarm/flows/two.yaml": FLOW})
+    run, _newer = (project.start(SCRIPT, flow="two") for _time in range(2))
+    hint = ask(project, "transcript", "s1", "--run", run, "--full", "--prompt").stderr.splitlines()[-1]
+    assert hint == f"hint: git swarm transcript s1 --prompt --run {run}"
+
+
 def test_a_rejection_accepts_nothing(made: Project) -> None:
     assert ask(made, "approve", "--reject", "-m", "no", "--accept", "X=why").code == 2
 

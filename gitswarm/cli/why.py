@@ -92,7 +92,7 @@ def lines_of(
     where = file if line is None else f"{file}:{line}"
     others = f", and {len(runs) - 1} older ones have it" if len(runs) > 1 else ""
     err(f"{where} is not in HEAD; this is how {runs[0].run_id} has it{others}")
-    advise(f"git swarm {command} {shlex.quote(where)} --run {runs[0].run_id}")
+    advise(f"git swarm {command} {_typed(where)} --run {runs[0].run_id}")
     return origins(repository, runs[0].branch, path, line)
 
 
@@ -104,8 +104,13 @@ def file_and_line(what: str, command: str) -> tuple[str, int | None]:
     if not colon or not number.isdecimal() or Path(what).exists():
         return what, None
     if not int(number):
-        raise UsageError(f"{what}: lines are counted from 1", hint=f"git swarm {command} {shlex.quote(file)}:1")
+        raise UsageError(f"{what}: lines are counted from 1", hint=f"git swarm {command} {_typed(file)}:1")
     return file, int(number)
+
+
+def _typed(file: str) -> str:
+    """A file as it is typed behind a command: its name may begin as an option does."""
+    return shlex.quote(f"./{file}" if file.startswith("-") else file)
 
 
 def from_the_top(repository: RepositoryReader, file: str) -> str:
@@ -291,7 +296,7 @@ def _hint_at_runs(repository: RepositoryReader, file: str, line: int) -> None:
         is_changed = repository.objects.entry(before, path) != repository.objects.entry(after, path)
         if is_changed and newest_landing(repository, state) is None:
             err(f"{layout.run_id} changed {path} and has not landed")
-            advise(f"git swarm why {shlex.quote(f'{file}:{line}')} --run {layout.run_id}")
+            advise(f"git swarm why {_typed(f'{file}:{line}')} --run {layout.run_id}")
             return
 
 

@@ -135,11 +135,13 @@ def test_a_fork_knows_why_when_the_run_that_it_was_forked_from_is_gone(tmp_path:
 
 def test_a_hint_can_be_typed_where_we_stand(project: Project) -> None:
     """In a folder below the top, and for a name that a shell would split."""
-    project.commit({".swarm/flows/two.yaml": FLOW, "src/my app.py": "mine\n"})
-    script = 'default: {status: VERIFIED}\nsteps: {write: {write: {src/my app.py: "x\\n", src/a new.py: "y\\n"}}}\n'
+    project.commit({".swarm/flows/two.yaml": FLOW, "src/my app.py": "mine\n", "src/-x.py": "mine\n"})
+    written = 'src/my app.py: "x\\n", src/a new.py: "y\\n", src/-x.py: "z\\n"'
+    script = f"default: {{status: VERIFIED}}\nsteps: {{write: {{write: {{{written}}}}}}}\n"
     run = project.start(script, flow="two")
     folder = project.root / "src"
-    for name in ("my app.py:1", "a new.py:1"):
-        hint = project.swarm("why", name, cwd=folder).stderr.splitlines()[-1]
-        assert hint == f"hint: git swarm why '{name}' --run {run}"
+    for name, typed in (("my app.py:1", "'my app.py:1'"), ("a new.py:1", "'a new.py:1'"), ("./-x.py:1", "./-x.py:1")):
+        for given in {name, name.removeprefix("./")}:
+            hint = project.swarm("why", "--", given, cwd=folder).stderr.splitlines()[-1]
+            assert hint == f"hint: git swarm why {typed} --run {run}"
         assert project.swarm(*shlex.split(hint.removeprefix("hint: git swarm ")), cwd=folder).stdout

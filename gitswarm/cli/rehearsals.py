@@ -128,10 +128,11 @@ def _run_all(repository: Repository, project: Path) -> None:
         script = project / ".swarm" / f"{name}.yaml"
         script.write_text(_with(_text("script.yaml"), *map(_text, extra)), encoding="utf-8")
         err(f"\n{name} agents")
+        before = repository.resolve("HEAD")
         state = execute(repository, replace(options, script=str(script), base=start)).state
         script.unlink()
         tip = repository.resolve("HEAD")
-        landed = f"landed as {tip[:12]}" if name == "honest" and tip != base else "nothing landed"
+        landed = f"landed as {tip[:12]}" if tip != before else "nothing landed"
         out(f"{name:<10} {state.layout.run_id} {state.end}, {landed}")
     out(f"folder     {project}")
     swarm = _our_name()

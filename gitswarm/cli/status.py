@@ -355,7 +355,7 @@ def _show_list(found: list[RunOverview], archived: Collection[str]) -> None:
     taken = sum(max(map(width, column)) + 2 for column in texts)
     has_room = terminal_width() >= max(_NARROW, taken + _TASK)
     kept = [number for number, (_name, stays, _cell) in enumerate(columns) if stays or has_room]
-    table([names[number] for number in kept], [[row[number] for number in kept] for row in rows], stretch=-1)
+    table([names[number] for number in kept], [[row[number] for number in kept] for row in rows])
 
 
 def path(run: RunArgument = None) -> None:

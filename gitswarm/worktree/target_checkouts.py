@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gitswarm.errors import SwarmError
 from gitswarm.git.objects import Objects
 from gitswarm.git.repository import Repository
 from gitswarm.records.globs import is_named
@@ -116,23 +117,38 @@ def checkouts_of(repository: Repository, branch: str) -> list[Checkout]:
     """The checkouts that stand on a branch, or would come back to it after a rebase or a bisect.
 
     :param branch: its full name.
+    :raises SwarmError: one of them is nobody knows where.
     """
     found = []
     for path, git_dir in _places(repository):
         busy = next((what for name, what in _BUSY.items() if (git_dir / name).exists()), None)
         if branch in (_read(git_dir / "HEAD").removeprefix("ref: "), *_left_from(git_dir)):
+            if path is None:
+                raise SwarmError(
+                    f"{branch.removeprefix('refs/heads/')} is checked out in a folder that {git_dir} does not name",
+                    hint="cd to that folder, then the same command again",
+                )
             found.append(Checkout(path, git_dir, busy))
     return found
 
 
-def _places(repository: Repository) -> Iterator[tuple[Path, Path]]:
+def _places(repository: Repository) -> Iterator[tuple[Path | None, Path]]:
     common = repository.common_dir
     if repository.git.run("config", "--type=bool", "--get", "core.bare").stdout.strip() != b"true":
         here = repository.checkout if repository.checkout_git_dir == common else None
-        yield here or repository.main_folder, common
+        yield here or _main_checkout(repository), common
     for linked in repository.linked_worktrees():
         if linked.path.is_dir():
             yield linked.path, linked.git_dir
+
+
+def _main_checkout(repository: Repository) -> Path | None:
+    """None: it was made with a git directory elsewhere (`--separate-git-dir`), which does not know it."""
+    common = repository.common_dir
+    named = repository.git.run("config", "--type=path", "--get", "core.worktree").stdout.removesuffix(b"\n")
+    if named:  # of a submodule
+        return Path(os.path.normpath(common / os.fsdecode(named)))
+    return common.parent if common.name == ".git" else None
 
 
 def _left_from(git_dir: Path) -> Iterator[str]:

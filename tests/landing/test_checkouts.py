@@ -11,8 +11,8 @@ import pytest
 
 from gitswarm.git.repository import open_repository
 from gitswarm.worktree.target_checkouts import InTheWay, checkouts_of, in_the_way
-from tests.conftest import Project
-from tests.landing.common import code_of, hook, ready, refusal, tidy
+from tests.conftest import Project, new_project
+from tests.landing.common import code_of, hook, ready, refusal, tidy, with_flow
 
 HOME = {"README.md": "# hello", "src/app.py": "print('changed')", "src/new.py": "print('new')"}
 
@@ -262,3 +262,33 @@ def test_many_files_beside_many_that_land_are_looked_at_in_no_time(project: Proj
     found = in_the_way(repository, checkout, [f"src/new/{number}.py" for number in range(3_000)])
     assert time.process_time() - began < 2  # each with each: 6 s
     assert found == InTheWay(("src/new/7.py",), ("src/new/7.py",), is_edited=False)
+
+
+def test_a_checkout_whose_git_directory_lies_elsewhere_follows(project: Project, tmp_path: Path) -> None:
+    run = ready(project)
+    run.approve()
+    worktree = project.worktree(run.id)
+    project.git("init", "-q", "--separate-git-dir", str(tmp_path / "apart"))
+    project.git("worktree", "repair", str(worktree))
+    before = run.head()
+    answer = run.land(cwd=worktree, code=1)
+    assert refusal(answer) == (
+        f"main is checked out in a folder that {tmp_path}/apart does not name",
+        [],
+        f"cd to that folder, then git swarm land {run.id}",
+    )
+    assert (run.head(), project.git("status", "--short")) == (before, "")
+    run.land()
+    assert (run.head() != before, project.git("status", "--short")) == (True, "")
+
+
+def test_a_submodule_follows_when_its_run_lands_from_the_worktree(project: Project, tmp_path: Path) -> None:
+    above = new_project(tmp_path / "above", project.env)
+    with_flow(project)
+    above.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(project.root), "inner")
+    inner = Project(above.root / "inner", project.env)
+    run = ready(inner)
+    run.approve()
+    run.land(cwd=inner.worktree(run.id))
+    assert inner.git("status", "--short") == ""
+    assert (inner.root / "src/new.py").exists()

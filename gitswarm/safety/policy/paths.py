@@ -248,7 +248,7 @@ def read_problem(word: ShellWord, folders: frozenset[str] | None, scope: Scope) 
 
 
 def is_key(resolved: ResolvedPath, scope: Scope) -> bool:
-    """Keys and credentials. The project's own `.env` and test certificates are none."""
+    """Keys and credentials. The `.env` and test certificates of the project and of scratch copies are none."""
     if resolved.path.is_relative_to(scope.worktree) or _is_long_result(resolved):
         return False
     whole = resolved.whole
@@ -263,8 +263,8 @@ def is_key(resolved: ResolvedPath, scope: Scope) -> bool:
     ):
         return True
     names = [_KEY_NAMES.fullmatch(whole.name) is not None, ".ssh" in whole.parts]
-    in_system = any(whole.is_relative_to(folder) for folder in ("/usr", "/opt", "/etc/ssl", "/nix", "/var"))
-    return any(names) and not in_system
+    others: list[str | Path] = ["/usr", "/opt", "/etc/ssl", "/nix", "/var", *scope.temp]
+    return any(names) and not any(whole.is_relative_to(folder) for folder in others)
 
 
 def _is_long_result(resolved: ResolvedPath) -> bool:

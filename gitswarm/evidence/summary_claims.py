@@ -136,6 +136,8 @@ _FILES = 200
 _NOT_CHANGED_AFTER = words("""
     for of against from like using with covering per on by via than after see through reads calls imports under
 """)
+_LIKE = words("similar according compared analogous equivalent identical next due")
+"""With a `to` behind them."""
 _ABOUT = lazy_re(r"\b(?:tests?|cases?|docs?|documentation|coverage) (?:for|of)\b", re.IGNORECASE)
 _TAKES_AWAY = lazy_re(r"\b(?:removed|deleted|extracted|moved)\b", re.IGNORECASE)
 
@@ -270,7 +272,7 @@ def _mentions(text: str) -> Iterator[tuple[str, str]]:
         word, following = match[0].rstrip(".…"), match.string[match.end() : match.end() + 1]
         if _is_file(word) and following not in {"*", "(", "[", "{"}:
             yield word, before
-        before = word.lower()
+        before = "like" if word.lower() == "to" and before in _LIKE else word.lower()
 
 
 def _is_file(name: str) -> bool:

@@ -100,6 +100,8 @@ def test_who_admits_failures_does_not_claim_that_all_is_green(summary: str) -> N
         ("src/x.py: added retries", ("src/x.py",)),
         ("Added tests for src/shop.py in tests/test_shop.py", ("tests/test_shop.py",)),
         ("Rewrote src/a.py like src/b.py", ("src/a.py",)),
+        ("Rewrote src/a.py similar to src/b.py", ("src/a.py",)),
+        ("Moved the parser from src/a.py to src/b.py", ("src/a.py", "src/b.py")),
         ("Retry has been implemented in `src/x.py`", ("src/x.py",)),
         ("Removed dead code from src/x.py", ("src/x.py",)),
     ],

@@ -79,7 +79,8 @@ class RepositoryReader:
 
     def main_branch(self) -> str | None:
         """Full name of the branch that the main checkout stands on; None: a bare repository, a detached HEAD."""
-        return branch_of(self.common_dir) if self.common_dir.name == ".git" else None
+        is_bare = self.common_dir.name != ".git" and self._configured.get("core.bare") == "true"
+        return branch_of(self.common_dir) if not is_bare else None
 
     def head(self) -> str | None:
         """Id of the commit that is checked out here, as HEAD and the refs that all worktrees share say."""

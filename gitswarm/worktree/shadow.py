@@ -21,6 +21,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.untrusted import remove_tree
 from gitswarm.worktree.push_block import block_pushes, is_initialised
 from gitswarm.worktree.sparse import hide_missing, narrow
+from gitswarm.worktree.target_checkouts import main_checkout
 
 _SET_UP = "swarm-set-up"
 _OURS = "refs/swarm/"
@@ -129,7 +130,7 @@ def checked_out_elsewhere(repository: Repository, branch: str) -> Path | None:
     for linked in repository.linked_worktrees():
         if linked.branch == branch and _is_somebody_elses(linked, branch) and linked.path.is_dir():
             return linked.path
-    return repository.main_folder if repository.main_branch() == branch else None
+    return main_checkout(repository) or repository.common_dir if repository.main_branch() == branch else None
 
 
 def _is_somebody_elses(linked: LinkedWorktree, branch: str) -> bool:

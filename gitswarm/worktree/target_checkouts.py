@@ -135,16 +135,18 @@ def checkouts_of(repository: Repository, branch: str) -> list[Checkout]:
 def _places(repository: Repository) -> Iterator[tuple[Path | None, Path]]:
     common = repository.common_dir
     if repository.git.run("config", "--type=bool", "--get", "core.bare").stdout.strip() != b"true":
-        here = repository.checkout if repository.checkout_git_dir == common else None
-        yield here or _main_checkout(repository), common
+        yield main_checkout(repository), common
     for linked in repository.linked_worktrees():
         if linked.path.is_dir():
             yield linked.path, linked.git_dir
 
 
-def _main_checkout(repository: Repository) -> Path | None:
-    """None: it was made with a git directory elsewhere (`--separate-git-dir`), which does not know it."""
+def main_checkout(repository: Repository) -> Path | None:
+    """Of a repository that is not bare. None: its git directory lies elsewhere (`--separate-git-dir`), where
+    nothing names it, and we do not stand in it."""
     common = repository.common_dir
+    if repository.checkout is not None and repository.checkout_git_dir == common:
+        return repository.checkout
     named = repository.git.run("config", "--type=path", "--get", "core.worktree").stdout.removesuffix(b"\n")
     if named:  # of a submodule
         return Path(os.path.normpath(common / os.fsdecode(named)))

@@ -12,7 +12,8 @@ import pytest
 from gitswarm.git.repository import open_repository
 from gitswarm.worktree.target_checkouts import InTheWay, checkouts_of, in_the_way
 from tests.conftest import Project, new_project
-from tests.landing.common import code_of, hook, ready, refusal, tidy, with_flow
+from tests.landing.common import TWO_STEPS, code_of, hook, make_run, ready, refusal, tidy, with_flow
+from tests.projects import ask
 
 HOME = {"README.md": "# hello", "src/app.py": "print('changed')", "src/new.py": "print('new')"}
 
@@ -292,3 +293,16 @@ def test_a_submodule_follows_when_its_run_lands_from_the_worktree(project: Proje
     run.land(cwd=inner.worktree(run.id))
     assert inner.git("status", "--short") == ""
     assert (inner.root / "src/new.py").exists()
+
+
+def test_a_runs_branch_that_is_checked_out_beside_a_git_directory_elsewhere_stays(
+    project: Project, tmp_path: Path
+) -> None:
+    run = make_run(with_flow(project, TWO_STEPS), None, "--until", "make")
+    project.git("init", "-q", "--separate-git-dir", str(tmp_path / "apart"))
+    project.git("worktree", "repair", str(project.worktree(run.id)))
+    project.git("checkout", "-q", "--ignore-other-worktrees", f"shadow/{run.id}")
+    before = run.tip
+    answer = ask(project, "resume", run.id)
+    assert refusal(answer)[0] == f"shadow/{run.id} is checked out in {project.root}"
+    assert (run.tip, project.git("status", "--short")) == (before, "")

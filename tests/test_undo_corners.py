@@ -300,3 +300,23 @@ def test_a_discarded_run_comes_back_with_all_its_files_or_not_at_all(three: Proj
     path.rename(f"{path}.old")
     three.swarm("discard", "--restore", run)
     assert (path / "mine.ign").read_text(encoding="utf-8") == "mine"
+
+
+def test_the_files_of_a_discarded_run_come_back_after_a_kill_too(
+    three: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = three.start(SCRIPT, flow="three")
+    path = three.worktree(run)
+    (path / "mine.ign").write_text("mine", encoding="utf-8")
+    three.swarm("discard", run)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", _killed)
+        three.swarm("discard", "--restore", run, code=3)
+    assert [each.name for each in path.iterdir()] == [".git"]
+    three.swarm("discard", "--restore", run)
+    assert (path / "mine.ign").read_text(encoding="utf-8") == "mine"
+    assert three.git("status", "--porcelain", cwd=path) == ""
+
+
+def _killed(_path: Path, _target: Path) -> Path:
+    raise OSError("as if it was killed")

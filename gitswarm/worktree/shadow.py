@@ -218,11 +218,16 @@ def put_away(shadow: Shadow, folder: Path, locks: Locks) -> None:
 def bring_back(repository: Repository, branch: str, away: PutAway, locks: Locks) -> None:
     """The opposite of `put_away`. The files stay as they are; the index is that of the branch.
 
-    Does nothing when the files are gone.
+    Does nothing when the files are gone, or the worktree has files already.
     """
-    if not away.folder.is_dir() or find_shadow(repository, branch) is not None:
+    found = find_shadow(repository, branch)
+    if not away.folder.is_dir() or (found is not None and any(each.name != ".git" for each in found.path.iterdir())):
         return
     with locks.repository():
+        if found is not None:  # who was to bring the files was killed
+            (found.path / ".git").unlink(missing_ok=True)
+            found.path.rmdir()
+            shutil.rmtree(found.git_dir)
         shadow = _register(repository, branch, away.path, away.paths)
         (shadow.path / ".git").rename(away.folder / ".git")
         shadow.path.rmdir()

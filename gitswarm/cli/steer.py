@@ -26,8 +26,9 @@ from gitswarm.cli.run_execution import (
     quiet_context,
 )
 from gitswarm.cli.runs import JsonFlag, RunArgument, RunOption, status_word
-from gitswarm.errors import NoSuchModeError, NotFoundError, UsageError
+from gitswarm.errors import NoSuchModeError, NotFoundError, RunHeldError, UsageError
 from gitswarm.git.locks import Locks
+from gitswarm.git.owners import Owner, starting_of
 from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import LandedAs, newest_landing
@@ -330,6 +331,30 @@ def _state_words(state: RunState) -> str:
     return f"is already {end}{at}" if at else f"has already ended, {end}"
 
 
+def _owner(repository: Repository, layout: RunLayout, locks: Locks) -> Owner | None:
+    """The process that executes a run; one that is about to, as after `start --detach`, is waited for."""
+    while (owner := locks.owner(layout.run_id)) is None and starting_of(repository.common_dir, layout.run_id):
+        time.sleep(0.05)
+    return owner
+
+
+def _end(repository: Repository, layout: RunLayout, request: Request) -> None:
+    """Ends a run that no process executes, and says how it stands.
+
+    :raises RunHeldError: a process has just begun to.
+    """
+    before = replay(repository, layout)
+    if before.end is None:
+        from gitswarm.runner.hub.transfer import refuse_elsewhere  # noqa: PLC0415 - few runs are on a hub
+
+        refuse_elsewhere(repository, os.environ, layout, request.kind)
+    state = end_unowned(repository, layout, quiet_context(repository, layout), request)
+    if before.end is None:
+        out(f"{layout.run_id} {state.end}")
+    else:
+        out_lines(readable("", f"{layout.run_id} {_state_words(before)}: no process executes it", sys.stdout))
+
+
 def _request(run: str | None, kind: RequestKind, *, at_once: bool, hub: bool) -> None:
     if hub:
         from gitswarm.cli.exchange import ask_over_hub  # noqa: PLC0415 - few runs are on a hub
@@ -339,20 +364,17 @@ def _request(run: str | None, kind: RequestKind, *, at_once: bool, hub: bool) ->
     repository = repository_here()
     layout = find_run(repository, run)
     locks = Locks(repository.common_dir)
-    owner = locks.owner(layout.run_id)
+    owner = _owner(repository, layout, locks)
     request = Request(kind=kind, reason="asked by hand")
     if owner is None:
-        before = replay(repository, layout)
-        if before.end is None:
-            from gitswarm.runner.hub.transfer import refuse_elsewhere  # noqa: PLC0415 - as above
-
-            refuse_elsewhere(repository, os.environ, layout, kind)
-        state = end_unowned(repository, layout, quiet_context(repository, layout), request)
-        if before.end is None:
-            out(f"{layout.run_id} {state.end}")
+        try:
+            _end(repository, layout, request)
+        except RunHeldError:  # it was resumed at this moment
+            owner = locks.owner(layout.run_id)
+            if owner is None:
+                raise
         else:
-            out_lines(readable("", f"{layout.run_id} {_state_words(before)}: no process executes it", sys.stdout))
-        return
+            return
     Requests(repository, layout).put(request)
     if not at_once:
         out(f"{layout.run_id} will {kind} after its current step (process {owner.pid})")

@@ -63,6 +63,10 @@ class Locks:
         finally:
             lock.release()
 
+    def owned_since_ns(self, run_id: str) -> int:
+        """When the owner of a run took it, by the clock of its files."""
+        return owner_file(self._folder, run_id).stat().st_mtime_ns
+
     def _acquire(self, run_id: str) -> FileLock:
         lock = FileLock(lock_file(self._folder, run_id))
         try:

@@ -66,7 +66,7 @@ def resume_run(
 def _resume(opened: OpenRun, options: ResumeOptions) -> Resumed:
     session, state = opened.session, opened.state
     run, context = session.layout.run_id, session.context
-    session.requests.clear()
+    session.requests.clear(session.locks.owned_since_ns(run))  # what was asked of this process counts
     if state.last_step is not None:
         drop_conversations(session, state.last_step.execution)
     if state.end is RunStatus.SUCCEEDED and options.feedback is not None:

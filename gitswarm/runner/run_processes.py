@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -93,8 +94,13 @@ class Requests:
         except (FileNotFoundError, ValueError):
             return None
 
-    def clear(self) -> None:
-        self._path.unlink(missing_ok=True)
+    def clear(self, before_ns: int | None = None) -> None:
+        """
+        :param before_ns: what lies in it since then stays.
+        """
+        with suppress(FileNotFoundError):
+            if before_ns is None or self._path.stat().st_mtime_ns < before_ns:
+                self._path.unlink()
 
 
 def interrupt(owner: Owner) -> bool:

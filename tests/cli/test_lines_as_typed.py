@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Project
 from tests.projects import ask, new_project
+from tests.waiting import wait_until
 
 FLOW = "id: two\nsteps: [{id: s1, station: code-implementer}, {id: s2, station: code-implementer}]\n"
 SCRIPT = 'default: {status: VERIFIED}\nsteps: {s1: {write: {a.txt: "x\\n"}}}\n'
@@ -51,6 +53,23 @@ def test_in_the_background_json_has_the_events_and_no_other_line(project: Projec
     assert "STUB MODE, a rehearsal" in answer.stderr
     assert ".swarm/flows/other.yaml (git add -f" in answer.stderr
     project.swarm("events", "--follow")
+
+
+def _has_ended(log: Path) -> bool:
+    """Whether the process in the background has printed its last lines."""
+    return "\nnext " in log.read_text(encoding="utf-8")
+
+
+def test_a_run_that_is_about_to_begin_in_the_background_is_stopped(project: Project) -> None:
+    """At once, so that its process does not own it yet, or only just."""
+    project.commit({".swarm/flows/two.yaml": FLOW})
+    script = project.script('default: {status: VERIFIED}\nsteps: {s1: {run: ["sleep 1"]}}\n')
+    for _time in range(4):
+        said = project.swarm_process("start", "two", "--script", script, "--detach").stdout
+        project.swarm("stop")
+        log = project.root / ".git/swarm/logs" / f"{said.split()[0]}.log"
+        wait_until(partial(_has_ended, log), "its process has ended")
+        assert project.json("status")["state"] == "stopped"
 
 
 def test_a_dry_run_of_a_rollback_is_one_that_was_asked_for(project: Project) -> None:

@@ -188,7 +188,8 @@ class Objects(ObjectReader):
 
     def file(self, tree_id: str, path: str) -> bytes | None:
         if not path:
-            return self.read_blob(tree_id)
+            blob = self._fetched(tree_id)
+            return blob.data if isinstance(blob, pygit2.Blob) else None
         found = self._reached(tree_id, path)
         # A submodule's commit is in another repository, which ours need not have.
         if found is None or found.filemode in (DIRECTORY, GITLINK):

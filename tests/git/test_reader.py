@@ -160,6 +160,12 @@ def test_notes_and_what_tags_lead_to_are_the_same(
     assert (notes, peeled) == ([b"a note\n"] * 2, [[head, head, None, None]] * 2)
 
 
+def test_a_blob_is_read_by_its_id_alone(project: Project, both: tuple[RepositoryReader, Repository]) -> None:
+    blob, tree = (project.git("rev-parse", name) for name in ("HEAD:README.md", "HEAD^{tree}"))
+    for one in both:
+        assert one.objects.files_of([(blob, ""), (tree, "")]) == [b"# hello\n", None]
+
+
 def test_a_missing_object_is_named_and_the_next_question_is_answered(project: Project) -> None:
     make_odd(project)
     both = read_twice(project)

@@ -27,7 +27,7 @@ class ClaudeAdapter(EngineAdapter):
     inherits = ("ANTHROPIC_", "CLAUDE_")
     advised = "cli"
     install = INSTALL_CLAUDE
-    tested = {"claude": "2.1.330", "claude-agent-sdk": "0.2.187"}
+    tested = {"claude": "2.1.332", "claude-agent-sdk": "0.2.189"}
     variables = {
         "ANTHROPIC_*, CLAUDE_*": "given to Claude's own processes",
         "SWARM_CLAUDE_STEP_ENGINE_MODE": "the mode of Claude, before any configuration",

@@ -25,7 +25,6 @@ from gitswarm.cli.report_model import (
 )
 from gitswarm.cli.runs import TEST_VERDICTS, Opened, state_word, tests_word
 from gitswarm.ledger.approval import is_code
-from gitswarm.ledger.archive import is_read_from_archive
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.overview import RunOverview, overview
@@ -47,7 +46,6 @@ def report_of(opened: Opened) -> RunReport:
     claims = claims_of(steps)
     name = shortest(layout.run_id, [each.run_id for each in all_runs(repository)])
     paid = bills(repository, state)
-    end = state.tip[:12] if is_read_from_archive(repository, layout) else found.branch
     return RunReport(
         run_id=layout.run_id,
         name=name,
@@ -75,7 +73,7 @@ def report_of(opened: Opened) -> RunReport:
         off_path=_off_path(opened, steps),
         questions=open_questions(found, steps),
         costs=_costs(paid),
-        proofs=_proofs(name, found, end, steps),
+        proofs=_proofs(name, found, state.tip, steps),
     )
 
 
@@ -148,12 +146,9 @@ def _lines(sums: list[Sum]) -> tuple[CostLine, ...]:
     )
 
 
-def _proofs(name: str, found: RunOverview, end: str, steps: list[StepFiles]) -> tuple[Proof, ...]:
-    """What git-swarm keeps is checked first; then what the project's own commands say of this code.
-
-    :param end: the branch or commit that has it.
-    """
-    change = f"git diff {found.base[:12]}...{end} -- ':(top,exclude){RUNS_FOLDER}'"
+def _proofs(name: str, found: RunOverview, tip: str, steps: list[StepFiles]) -> tuple[Proof, ...]:
+    """What git-swarm keeps is checked first; then what the project's own commands say of this code."""
+    change = f"git diff {found.base[:12]}...{tip[:12]} -- ':(top,exclude){RUNS_FOLDER}'"
     proofs = [
         Proof("the run was not changed afterwards", "", f"git swarm verify {name}"),
         Proof("this is the change", "", change),

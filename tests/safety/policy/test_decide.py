@@ -196,3 +196,8 @@ def test_notes_of_a_named_ref_may_be_read(command: str, wanted: str, writer: Sco
 )
 def test_a_command_is_told_from_options_values_and_addresses(command: str, wanted: str, writer: Scope) -> None:
     assert _rule(decide("Bash", {"command": command}, writer)) == wanted
+
+
+@table("line", ['echo x >"$OUT"', 'printf x >>"${OUT}/f"', 'cd src && cd "$OUT" && echo x >f'])
+def test_a_path_that_is_not_known_is_left_to_the_sandbox(line: str, writer: Scope) -> None:
+    assert decide("Bash", {"command": line}, writer) == Allow(contained=True)

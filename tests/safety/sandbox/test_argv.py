@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.safety.sandbox.backends import NAMESPACES, Bubblewrap, profile
+from gitswarm.safety.sandbox.backends import NAMESPACES, Bubblewrap, Sandbox, Seatbelt, profile
 from gitswarm.safety.sandbox.limits import Limits
 from gitswarm.safety.sandbox.mounts import (
     Machine,
@@ -221,3 +221,21 @@ def test_a_profile_for_macos() -> None:
         '(allow file-read* (subpath "/Users/u/w/.git"))\n'
         '(deny file-write* (subpath "/Users/u/w/.git"))\n'
     )
+
+
+@pytest.mark.parametrize(
+    ("user", "prlimit", "groups", "kept"),
+    [
+        (1000, "/usr/bin/prlimit", None, "by the kernel"),
+        (1000, None, None, "counted: there is no prlimit"),
+        (0, "/usr/bin/prlimit", Path("/sys/fs/cgroup/x"), "by a control group"),
+        (0, "/usr/bin/prlimit", None, "counted: root, and no control group"),
+    ],
+)
+def test_people_are_told_what_keeps_the_number_of_processes(
+    monkeypatch: pytest.MonkeyPatch, user: int, prlimit: str | None, groups: Path | None, kept: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    backend = Bubblewrap("bwrap", (), Machine((), (), None), prlimit, groups=groups)
+    assert Sandbox(backend).limits == f"processes: {kept}; memory: watched"
+    assert Sandbox().limits == Sandbox(Seatbelt(None)).limits == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import stat
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def test_an_ignored_repository_in_the_way_of_a_rollback_refuses_it(row: Project)
 
     assert done.stderr == (
         "git-swarm: x.ign/ is a repository that git ignores, in the way of a file: it would be deleted\n"
-        f"hint: mv '{worktree}/x.ign' somewhere-else\n"
+        f"hint: mv {shlex.quote(f'{worktree}/x.ign')} somewhere-else\n"
     )
     assert (worktree / "x.ign/y").read_text(encoding="utf-8") == "precious\n"
 

@@ -178,7 +178,7 @@ def _admits(clause: str) -> bool:
 
 
 def _still_fails(clause: str) -> bool:
-    """Whether it takes back what was said before it: not that what failed was repaired."""
+    """Whether a clause takes back claims before it; one about failures that were repaired does not."""
     return _admits(clause) and not _REPAIRED.search(clause)
 
 

@@ -42,7 +42,7 @@ class RunContext(Struct, frozen=True):
 
 
 class Observer:
-    """Is told what happens in a run; by itself it says nothing."""
+    """Gets notified of what happens in a run. This one prints nothing."""
 
     def opened(self, state: RunState, worktree: str) -> None:
         """The run has its branch and worktree and is about to execute."""
@@ -61,7 +61,7 @@ class Observer:
 
 
 class DiscreetObserver(Observer):
-    """Tells another observer what it is told, without secrets: what is shown may go to a log.
+    """Passes notifications on to another observer, without secrets: what is shown may go to a log.
 
     Events, and states that are read from commits, have none.
     """

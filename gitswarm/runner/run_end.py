@@ -69,7 +69,7 @@ def end_run(session: Session, worktree: RunWorktree, state: RunState, ending: Ru
 
 
 def _proven(state: RunState, status: RunStatus) -> RunStatus:
-    """A run that comes to its end has succeeded only if nothing that blocks is open."""
+    """The status of a run without a next step: it has succeeded only if nothing that blocks is open."""
     if status not in (RunStatus.SUCCEEDED, RunStatus.UNPROVEN):
         return status
     return RunStatus.UNPROVEN if state.blocking else RunStatus.SUCCEEDED

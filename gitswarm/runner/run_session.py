@@ -52,8 +52,8 @@ class FrozenSpecs(Struct, frozen=True):
 
 
 class Session(Struct, frozen=True):
-    """One process's hold on one run. `known_uses`: what its budget was counted from. `reports`: what the project's
-    tests said on other trees than the run's. `removing`: folders that go meanwhile."""
+    """One process's hold on one run. `known_uses`: what its budget was counted from. `reports`: results of
+    the project's tests on other trees than the run's. `removing`: folders that go meanwhile."""
 
     repository: Repository
     layout: RunLayout
